@@ -1,4 +1,4 @@
 """The approval backend: an AuthZEN policy decision point and an ARAP access request service.
 
-Importing the package runs nothing; `arap_service.protocol` and `arap_service.client` are also used by enforcement points.
+Importing the package runs nothing, so an enforcement point may use its `protocol` and `client` alone.
 """

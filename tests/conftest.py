@@ -1,0 +1,81 @@
+"""What every test shares: a closed network, a clock, both database engines, and the rule for missing parts."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests import legs
+from tests.clock import FakeClock
+from tests.databases import KINDS, Databases, Kind
+from tests.network import NetworkGuard
+
+
+def pytest_configure() -> None:
+    """Refuse a misspelt `ARAP_REQUIRE` before anything runs."""
+    legs.required()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Decide about tests that are marked with the leg they need."""
+    for leg in (legs.BROWSER, legs.NODE):
+        if item.get_closest_marker(leg.name):
+            legs.need(leg)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the legs that this machine could not run, each with the command that enables it."""
+    missing = [leg for leg in legs.LEGS if not legs.available(leg)]
+    for leg in missing:
+        terminalreporter.write_line(f"not run: {leg.name} leg, needs {leg.needs}. Enable it with: {leg.enable}")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The event loop that the servers run on."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def network_guard() -> Iterator[NetworkGuard]:
+    """The guard that is in force during the whole run."""
+    guard = NetworkGuard()
+    with pytest.MonkeyPatch.context() as patch:
+        guard.install(patch)
+        yield guard
+
+
+@pytest.fixture(autouse=True)
+def _closed_network(network_guard: NetworkGuard) -> Iterator[None]:
+    yield
+    assert network_guard.take() == [], "the test tried to leave this machine"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """A clock at 2026-04-30T20:00:00Z that only the test moves."""
+    return FakeClock()
+
+
+@pytest.fixture(scope="session")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
+    """Where databases come from; prefer `engine_url`, or `databases.copy_of` for a prepared one."""
+    made = Databases(tmp_path_factory.mktemp("databases"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=KINDS)
+def engine_kind(request: pytest.FixtureRequest) -> Kind:
+    """Each engine in turn."""
+    kind: Kind = request.param
+    if kind == "postgres":
+        legs.need(legs.POSTGRES)
+    return kind
+
+
+@pytest.fixture
+def engine_url(engine_kind: Kind, databases: Databases) -> Iterator[str]:
+    """URL of an empty database of this test alone, on each engine in turn."""
+    url = databases.empty(engine_kind)
+    yield url
+    databases.drop(url)

