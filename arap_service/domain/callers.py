@@ -1,7 +1,7 @@
 """Who calls: the authenticated principal, its client, its scopes and the agents that act for it.
 
-A `Caller` is a result of authentication (bearer token, desk session, command line) and never of a request body; labels that
-a request asserts about itself are not in here. Which caller may do what with a given request is decided elsewhere.
+A `Caller` is a result of authentication (bearer token, desk session, command line) and never of a request body; labels
+that a request asserts about itself are not in here. Which caller may do what with a request is decided elsewhere.
 Access Request and Approval Profile, "Protect the Endpoints"; RFC 9068 for the token it usually comes from.
 """
 
@@ -36,8 +36,8 @@ class Scope(StrEnum):
 class Caller:
     """An authenticated caller.
 
-    `agent` is the current actor and `act` the whole verified chain, (iss, sub) each, the current actor first. `person_id`
-    is set when the caller is a known person.
+    `agent` is the current actor and `act` the whole verified chain, (iss, sub) each, the current actor first.
+    `person_id` is set when the caller is a known person.
     """
 
     iss: str
