@@ -1,0 +1,99 @@
+"""How the desk speaks of time, state and people: pure functions from values to the words on a page.
+
+It knows no request and no HTML. Reviewers read these words, so none of the protocol's terms appear here.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+_UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+
+STATUS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "pending": "Waiting for a decision",
+        "approved": "Approved",
+        "denied": "Denied",
+        "expired": "Expired",
+        "cancelled": "Withdrawn",
+        "failed": "Failed",
+        "partial": "Partly approved",
+    }
+)
+RISK: Final[Mapping[str, str]] = MappingProxyType({"low": "Low risk", "medium": "Medium risk", "high": "High risk"})
+DISPOSITION: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "approved-executed": "It ran once, with the values shown here.",
+        "denied-not-executed": "It did not run: the final check refused it.",
+        "execution-error": "It was started and reported an error.",
+        "outcome-unknown": "It was started, but no answer came back. It may or may not have taken effect; "
+        "it will not be started again.",
+        "cancelled": "It did not run: it was called off.",
+        "failed": "It did not run: something failed before it could be started.",
+    }
+)
+WHY_NOT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "subject": "The request is made in your name, so somebody else has to decide.",
+        "submitter": "You made this request yourself, so somebody else has to decide.",
+        "actor": "You take part in carrying out this request, so somebody else has to decide.",
+        "counted_elsewhere": "Your decision already counts in another step, so somebody else has to decide this one.",
+        "already_voted": "Your decision is already recorded.",
+        "not_in_step": "You are not among the people who decide this kind of request.",
+        "inactive": "Your account is not active.",
+        "not_pending": "This request is already settled.",
+        "deadline_passed": "The time to decide has run out.",
+    }
+)
+
+
+def span(seconds: float) -> str:
+    """A length of time in its two largest units, rounded down: `2 hours 5 minutes`."""
+    left = max(0, int(seconds))
+    for index, (size, name) in enumerate(_UNITS):
+        if left >= size:
+            count, rest = divmod(left, size)
+            smaller = [(rest // s, n) for s, n in _UNITS[index + 1 : index + 2] if rest // s]
+            # Above ten the smaller unit only distracts, except for hours within a few days.
+            parts = [(count, name), *(smaller if count < 10 else [])]
+            return " ".join(f"{n} {unit}{'' if n == 1 else 's'}" for n, unit in parts)
+    return "0 seconds"
+
+
+def relative(moment: datetime, now: datetime) -> str:
+    """`in 14 minutes`, `just now` or `2 hours ago`."""
+    seconds = (moment - now).total_seconds()
+    if abs(seconds) < 5:
+        return "just now"
+    return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
+
+
+def absolute(moment: datetime) -> str:
+    """Date and time to the minute with the zone that `moment` carries: `30 Apr 2026, 20:05 UTC`."""
+    return f"{moment.day} {moment:%b %Y, %H:%M} {moment.tzname()}"
+
+
+def status(value: str) -> str:
+    """The state of a request in words; a state that we do not know means that nothing is approved."""
+    return STATUS.get(value, "Not approved")
+
+
+def risk(value: str) -> str:
+    """The risk class in words."""
+    return RISK.get(value, "Risk not stated")
+
+
+def disposition(value: str) -> str:
+    """What became of an approved call, in a sentence."""
+    return DISPOSITION.get(value, "The outcome was reported in terms that this page does not know.")
+
+
+def why_not(code: str) -> str:
+    """Why the reader may not decide, in a sentence; text that is no code of ours is a sentence already."""
+    return WHY_NOT.get(code, code if " " in code else "You may not decide this request.")
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """`1 request`, `3 requests`."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
