@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -107,18 +107,22 @@ def problems(lock: Lock, root: Path = ROOT) -> Iterator[str]:
     for name, rows in blocks(text).items():
         if not all("--hash=sha256:" in row for row in rows):
             yield f"{lock.path} has no hash for {name}"
-    for requirement in map(Requirement, wanted(lock, root)):
-        versions = pins(text).get(canonicalize_name(requirement.name), set())
-        if not versions:
-            yield f"{lock.path} lacks {requirement.name}"
-        for version in versions:
-            if not requirement.specifier.contains(version, prereleases=True):
-                yield f"{lock.path} fixes {requirement.name} {version}, outside {requirement.specifier}"
+    yield from _unmet(lock, pins(text), root)
     if lock.under:
         above = pins((root / f"locks/{lock.under}.lock").read_text(encoding="utf-8"))
         for name, versions in pins(text).items():
             if versions - above.get(name, set()):
                 yield f"{lock.path} fixes {name} otherwise than {lock.under}"
+
+
+def _unmet(lock: Lock, fixed: Mapping[str, set[Version]], root: Path) -> Iterator[str]:
+    for requirement in map(Requirement, wanted(lock, root)):
+        versions = fixed.get(canonicalize_name(requirement.name), set())
+        if not versions:
+            yield f"{lock.path} lacks {requirement.name}"
+        for version in versions:
+            if not requirement.specifier.contains(version, prereleases=True):
+                yield f"{lock.path} fixes {requirement.name} {version}, outside {requirement.specifier}"
 
 
 def make(lock: Lock, root: Path = ROOT) -> None:

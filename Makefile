@@ -1,0 +1,108 @@
+# Everything runs from .venv, which the first command makes; nothing outside the repository is changed.
+# `make` alone lists the commands. PYTHON=... chooses the interpreter.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+export UV_SYSTEM_CERTS := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+RUN := .venv/bin/python
+PIP := -m pip install -q --no-input --require-hashes
+# What lies at the top is installed as it is; its build backend is in the locks, so nothing without a hash is fetched.
+EDITABLE := -m pip install -q --no-input --no-deps --no-build-isolation --no-index -e .
+WORKERS ?= auto
+
+find_python = for p in $$PYTHON python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
+		&& { command -v "$$p"; exit 0; }; done; \
+	echo 'Python 3.11 or newer with venv is needed (Debian: apt install python3-venv; else make PYTHON=...)' >&2; exit 1
+
+# An environment that works is kept and brought up to date; one that was interrupted in the making starts anew.
+make_venv = "$1/bin/python" -m pip --version >/dev/null 2>&1 || { py=$$($(find_python)) && "$$py" -m venv --clear $1; }
+
+.PHONY: help
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+
+# ---- environments ----
+
+.venv/.demo: locks/demo.lock pyproject.toml
+	@echo 'Setting up .venv (about half a minute the first time) ...'
+	@$(call make_venv,.venv)
+	@$(RUN) $(PIP) -r $<
+	@$(RUN) $(EDITABLE)
+	@touch $@
+
+.venv/.dev: locks/dev.lock .venv/.demo
+	@echo 'Adding the development tools to .venv (about half a minute the first time) ...'
+	@$(RUN) $(PIP) -r $<
+	@$(RUN) $(EDITABLE)
+	@touch $@
+
+.venv-git/.ready: locks/git-server.lock
+	@echo 'Setting up .venv-git, the environment of the reference git server ...'
+	@$(call make_venv,.venv-git)
+	@.venv-git/bin/python $(PIP) -r $<
+	@touch $@
+
+# ---- using it ----
+
+.PHONY: demo
+demo: .venv/.demo .venv-git/.ready ## run the story: AUTO=1 decides by itself, STORY=treasury tells another
+	@$(RUN) -m examples.demo $(if $(filter-out 0,$(AUTO)),--auto) $(if $(STORY),--story '$(STORY)')
+
+# ---- working on it ----
+
+.PHONY: test
+test: .venv/.dev .venv-git/.ready ## run the tests; parts that this machine cannot run are named at the end
+	@$(RUN) -m pytest -q -n $(WORKERS)
+
+.PHONY: check
+check: .venv/.dev .venv-git/.ready lint types imports locks-current clean-gate ## everything that must hold, no part left out
+	@ARAP_REQUIRE=browser,postgres $(RUN) -m pytest -q -n 2
+
+.PHONY: lint
+lint: .venv/.dev
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+
+# The migrations are scripts of two folders that may share file names, so each folder is checked by itself.
+.PHONY: types
+types: .venv/.dev
+	@$(RUN) -m mypy
+	@for scripts in alembic/env.py alembic/service alembic/gate; do \
+		test ! -e $$scripts || $(RUN) -m mypy $$scripts || exit 1; done
+
+.PHONY: imports
+imports: .venv/.dev
+	@$(RUN) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+
+.PHONY: locks-current
+locks-current: .venv/.dev
+	@$(RUN) -m pytest -q -n 0 tests/test_locks.py
+
+.PHONY: clean-gate
+clean-gate: .venv/.dev
+	@ARAP_REQUIRE=postgres $(RUN) -m tests.clean_gate
+
+.PHONY: deep
+deep: .venv/.dev .venv-git/.ready ## the long runs: storms, fuzzing, saboteurs; writes docs/evidence
+	@$(RUN) -m tests.deep
+
+.PHONY: requirements
+requirements: .venv/.dev ## one line: how many rules of the catalogue are tested, open, in all
+	@$(RUN) -m tests.requirements
+
+.PHONY: bench
+bench: .venv/.dev ## the benchmarks, one JSON object a line
+	@$(RUN) -m tests.bench
+
+.PHONY: lock
+lock: .venv/.dev ## resolve the dependencies again and write the locks
+	@$(RUN) -m tests.locks
+
+.PHONY: assets
+assets: .venv/.dev ## fetch the style sheet and scripts of the desk from npm, by hash
+	@$(RUN) -m tests.assets
