@@ -1,0 +1,354 @@
+"""What an operator configures: one YAML file, overridden by `MCP_GATE_…` variables of the environment.
+
+Says what is wrong by key and how to mend it, and refuses to go on. Reads no clock and opens no connection.
+"""
+
+import base64
+import binascii
+import ipaddress
+import os
+import secrets
+from pathlib import Path
+from typing import Annotated, Any, Final, Self
+from urllib.parse import urlsplit
+
+import yaml
+from arap_service.protocol.sealing import KeyRing
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+DEFAULT_SCOPE: Final = "authzen:evaluate arap:submit arap:status arap:result arap:cancel arap:report"
+KEY_BYTES: Final = 32
+
+
+class ConfigurationInvalid(ValueError):
+    """The configuration cannot be used; the text names the key and the fix."""
+
+
+def _url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in {"https", "http"} or not parts.hostname:
+        raise ValueError("must be an absolute https URL")
+    if parts.username or parts.password or parts.fragment:
+        raise ValueError("must carry neither user information nor a fragment")
+    return value
+
+
+Url = Annotated[str, AfterValidator(_url)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Issuer(_Section):
+    """An authorization server whose access tokens the front accepts."""
+
+    issuer: Url
+    jwks_uri: Url
+
+
+class StdioPrincipal(_Section):
+    """Who is calling on stdio, where there is no token (design section 3)."""
+
+    iss: str = Field(min_length=1)
+    sub: str = Field(min_length=1)
+    client: str = Field(min_length=1)
+    agent: str | None = None
+
+
+class Stdio(_Section):
+    """Settings of the stdio front."""
+
+    principal: StdioPrincipal
+
+
+class Front(_Section):
+    """Where clients connect: `http: HOST:PORT` or `stdio: true`."""
+
+    http: str | None = None
+    stdio: bool = False
+    path: str = "/mcp"
+    allowed_hosts: tuple[str, ...] = ()
+    required_scopes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_front(self) -> Self:
+        if (self.http is None) == (not self.stdio):
+            raise ValueError("needs exactly one of `http: HOST:PORT` and `stdio: true`")
+        if self.http is not None:
+            self.bind()
+        return self
+
+    def bind(self) -> tuple[str, int]:
+        """Host and port of the HTTP front."""
+        host, _, port = (self.http or "").rpartition(":")
+        if not host or not port.isdigit() or int(port) > 65535:
+            raise ValueError("http must be HOST:PORT, such as 127.0.0.1:8403")
+        return host.strip("[]"), int(port)
+
+
+class Upstream(_Section):
+    """The MCP server behind the gateway: `command` (stdio) or `url` (Streamable HTTP)."""
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    cwd: str | None = None
+    url: Url | None = None
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    call_seconds: float = Field(default=300, gt=0)
+
+    @model_validator(mode="after")
+    def _one_transport(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("needs exactly one of `command` and `url`")
+        return self
+
+
+class Callback(_Section):
+    """Where the backend may wake us, and the key that proves that it is the backend."""
+
+    endpoint: Url
+    key: SecretStr
+    previous_key: SecretStr | None = None
+
+    def keys(self) -> tuple[bytes, ...]:
+        """The keys that verify a delivery, the current one first."""
+        given = [self.key] if self.previous_key is None else [self.key, self.previous_key]
+        return tuple(_decode_key(key.get_secret_value()) for key in given)
+
+
+class Backend(_Section):
+    """The decision point and the access request service, reached through one identifier (ARAP, Discovery)."""
+
+    identifier: Url
+    client_id: str | None = None
+    client_secret: SecretStr | None = None
+    token_endpoint: Url | None = None
+    scope: str = DEFAULT_SCOPE
+    trusted_origins: tuple[Url, ...] = ()
+    callback: Callback | None = None
+    timeout_seconds: float = Field(default=10, gt=0, le=120)
+    # Declared by the operator, because no backend announces it; PEP-62 wants it to outlive reconciliation.
+    idempotency_retention_seconds: int = Field(gt=0)
+
+    @model_validator(mode="after")
+    def _whole_credentials(self) -> Self:
+        if (self.client_id is None) != (self.client_secret is None):
+            raise ValueError("needs client_id and client_secret, or neither")
+        return self
+
+
+class ToolSettings(_Section):
+    """What is known about one tool beyond what its server says."""
+
+    mapping: dict[str, JsonValue] | None = None
+
+
+class Limits(_Section):
+    """Bounds of what the gate keeps and how long it waits; seconds unless the name says otherwise."""
+
+    reconciliation_seconds: int = Field(default=86_400, gt=0)
+    result_retention_seconds: int = Field(default=86_400, gt=0)
+    execution_seconds: int = Field(default=600, gt=0)
+    pending_seconds: int = Field(default=604_800, gt=0)
+    chain: int = Field(default=3, ge=0)
+    open_tasks: int = Field(default=50, gt=0)
+    submissions_per_minute: int = Field(default=30, gt=0)
+    argument_bytes: int = Field(default=1_048_576, gt=0)
+    poll_interval_seconds: float = Field(default=5, gt=0)
+
+
+class GateSettings(BaseSettings):
+    """The whole configuration of a gate."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="MCP_GATE_", env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True
+    )
+
+    server_name: str = Field(min_length=1)
+    backend: Backend
+    resource: Url | None = None
+    issuers: tuple[Issuer, ...] = ()
+    front: Front = Field(default_factory=lambda: Front(stdio=True))
+    stdio: Stdio | None = None
+    upstream: Upstream | None = None
+    database: str = "sqlite:///mcp-gate.sqlite"
+    key_file: Path = Path("mcp-gate.keys.yaml")
+    tools: dict[str, ToolSettings] = Field(default_factory=dict)
+    limits: Limits = Field(default_factory=Limits)
+    envelope: bool = True
+    deny_unknown_methods: bool = True
+    insecure_loopback: bool = False
+    clock_skew_seconds: int = Field(default=30, ge=0, le=60)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the framework's signature
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment overrides the file, and nothing else is read."""
+        return env_settings, init_settings
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.backend.idempotency_retention_seconds < self.limits.reconciliation_seconds:  # PEP-62
+            raise ValueError(
+                "backend.idempotency_retention_seconds is shorter than limits.reconciliation_seconds: a submission "
+                "could be repeated after the backend forgot its key; raise the backend's retention or lower the horizon"
+            )
+        if self.front.stdio and self.stdio is None and self.upstream is not None:
+            raise ValueError("stdio.principal is missing: on stdio nobody authenticates the caller, so name it")
+        if self.front.http is not None and self.upstream is not None and not (self.issuers and self.resource):
+            raise ValueError("issuers and resource are missing: an HTTP front needs them to verify bearer tokens")
+        for key, url in self._urls():
+            self._require_secure(key, url)
+        return self
+
+    def _urls(self) -> list[tuple[str, str]]:
+        found: list[tuple[str, str | None]] = [
+            ("resource", self.resource),
+            ("backend.identifier", self.backend.identifier),
+            ("backend.token_endpoint", self.backend.token_endpoint),
+            ("backend.callback.endpoint", self.backend.callback.endpoint if self.backend.callback else None),
+            *[("backend.trusted_origins", origin) for origin in self.backend.trusted_origins],
+            *[("issuers.jwks_uri", issuer.jwks_uri) for issuer in self.issuers],
+        ]
+        return [(key, url) for key, url in found if url is not None]
+
+    def _require_secure(self, key: str, url: str) -> None:
+        if not is_secure(url, insecure_loopback=self.insecure_loopback):
+            raise ValueError(
+                f"{key} is not https; http is for loopback addresses, and only with insecure_loopback: true"
+            )
+
+
+def is_secure(url: str, *, insecure_loopback: bool) -> bool:
+    """Whether `url` is https, or http to a loopback literal where that is allowed."""
+    parts = urlsplit(url)
+    if parts.scheme == "https":
+        return True
+    return insecure_loopback and parts.scheme == "http" and is_loopback(parts.hostname or "")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is a loopback address written as a literal."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def load_settings(path: Path) -> GateSettings:
+    """Read the configuration of a gate from a YAML file.
+
+    Raises:
+        ConfigurationInvalid: naming the key that is wrong, never its value.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ConfigurationInvalid(f"{path}: cannot be read; give the path of a YAML file") from None
+    try:
+        document = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - derived from SafeLoader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}" if mark is not None else "the file"
+        raise ConfigurationInvalid(f"{path}: {where} is not YAML that we accept (repeated keys are refused)") from None
+    if not isinstance(document, dict):
+        raise ConfigurationInvalid(f"{path}: must be a mapping of settings")
+    return parse_settings(document, source=str(path))
+
+
+def parse_settings(document: dict[str, Any], *, source: str = "settings") -> GateSettings:
+    """Check a configuration that is already a mapping.
+
+    Raises:
+        ConfigurationInvalid: naming the key that is wrong, never its value.
+    """
+    try:
+        return GateSettings(**document)
+    except ValidationError as error:
+        problems = "; ".join(_problem(item) for item in error.errors(include_input=False, include_url=False))
+        raise ConfigurationInvalid(f"{source}: {problems}") from None
+
+
+def _problem(error: Any) -> str:
+    key = ".".join(str(part) for part in error["loc"])
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return f"{key}: {message}" if key else message
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """YAML that refuses a repeated key, because the last one would win in silence."""
+
+
+def _unique_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    keys = [loader.construct_object(key, deep=True) for key, _ in node.value]
+    if len({str(key) for key in keys}) != len(keys):
+        raise yaml.constructor.ConstructorError(None, None, "repeated key", node.start_mark)
+    return loader.construct_mapping(node, deep=True)
+
+
+_UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
+
+
+def load_ring(path: Path, *, create: bool) -> KeyRing:
+    """The keys that seal what the gate stores: `current: NAME` and `keys: {NAME: base64 of 32 bytes}`.
+
+    With `create`, a missing file is made, readable by its owner only.
+
+    Raises:
+        ConfigurationInvalid: the file is missing, or is not such a file.
+    """
+    if create and not path.exists():
+        _create_ring(path)
+    try:
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)  # noqa: S506 - see above
+        keys = {str(name): _decode_key(key, length=KEY_BYTES) for name, key in document["keys"].items()}
+        current = str(document["current"])
+        if current not in keys:
+            raise ValueError("current names no key")
+    except FileNotFoundError:
+        raise ConfigurationInvalid(f"key_file: {path} does not exist; run `mcp-gate migrate` to create it") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
+        raise ConfigurationInvalid(f"key_file: {path} must hold `current` and `keys` of 32 bytes in base64") from None
+    return KeyRing(keys, current)
+
+
+def _create_ring(path: Path) -> None:
+    key = base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return  # another process made it first
+    except OSError:
+        raise ConfigurationInvalid(f"key_file: {path} cannot be created") from None
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"current: k1\nkeys:\n  k1: {key}\n")
+
+
+def _decode_key(text: object, *, length: int | None = None) -> bytes:
+    if not isinstance(text, str):
+        raise ValueError("a key must be base64 text")  # noqa: TRY004 - a fault of the file, not of the program
+    try:
+        key = base64.b64decode(text.removeprefix("whsec_"), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("a key must be base64 text") from None
+    if len(key) < 24 or (length is not None and len(key) != length):
+        raise ValueError("a key has the wrong length")
+    return key
