@@ -1,0 +1,148 @@
+"""The audit log: append-only chains of hashes, one for each request and one each for logins, configuration and keys.
+
+Whoever changes, removes or inserts an entry breaks its chain; whoever cuts off a tail leaves a head that says so.
+Entries hold ids, codes and hashes; what people and tools said stays out, because a chain outlives the request.
+Checkpoints over all heads are not made here. See design.md section 5.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pydantic import JsonValue
+from sqlalchemy import func, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlmodel import Session, col, select
+
+from arap_service.protocol.arap import format_instant
+from arap_service.protocol.canonical import canonical
+from arap_service.store.database import WriteSession
+from arap_service.store.tables import AuditEntry, AuditHead
+
+GENESIS: Final = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Every link holds; `length` entries were checked and the last one has `head` as its hash."""
+
+    length: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The chain is broken: `seq` is the number of the first entry that is altered, missing or foreign."""
+
+    seq: int
+
+
+def append(
+    session: WriteSession,
+    chain: str,
+    *,
+    kind: str,
+    actor: str,
+    detail: Mapping[str, JsonValue],
+    now: datetime,
+    evaluation_id: str | None = None,
+) -> AuditEntry:
+    """Add one entry to `chain` within the caller's transaction; concurrent appends to one chain wait for each other.
+
+    `detail` holds no token, argument, justification or key; its numbers are plain integers.
+    """
+    text = canonical(dict(detail)).decode()
+    seq, previous = _next_place(session, chain)
+    at = now.replace(microsecond=0)
+    entry = AuditEntry(
+        chain=chain,
+        seq=seq,
+        at=at,
+        kind=kind,
+        actor=actor,
+        evaluation_id=evaluation_id,
+        detail=text,
+        previous=previous,
+        hash="",
+    )
+    entry.hash = link(entry)
+    session.add(entry)
+    session.flush()
+    session.execute(update(AuditHead).where(col(AuditHead.chain) == chain).values(hash=entry.hash))
+    return entry
+
+
+def link(entry: AuditEntry) -> str:
+    """The hash that `entry` must have: SHA-256 in hex over the canonical form of all its other columns."""
+    return hashlib.sha256(
+        canonical(
+            {
+                "chain": entry.chain,
+                "seq": entry.seq,
+                "at": format_instant(entry.at),
+                "kind": entry.kind,
+                "actor": entry.actor,
+                "evaluation_id": entry.evaluation_id,
+                "detail": entry.detail,
+                "previous": entry.previous,
+            }
+        )
+    ).hexdigest()
+
+
+def verify(entries: Iterable[AuditEntry], *, head: AuditHead | None = None) -> Verified | Broken:
+    """Whether `entries`, a whole chain in order, are what was appended; with `head` also that no tail is missing."""
+    previous, seq = GENESIS, 0
+    for entry in entries:
+        seq += 1
+        if entry.seq != seq or entry.previous != previous or entry.hash != link(entry):
+            return Broken(seq)
+        previous = entry.hash
+    if head is not None and (head.seq, head.hash) != (seq, previous):
+        return Broken(seq + 1)
+    return Verified(seq, previous)
+
+
+def verify_chain(session: Session, chain: str) -> Verified | Broken:
+    """Whether the stored `chain` is whole."""
+    head = session.get(AuditHead, chain)
+    if head is None:
+        return Broken(1)
+    return verify(entries_of(session, chain), head=head)
+
+
+def entries_of(session: Session, chain: str) -> list[AuditEntry]:
+    """All entries of `chain`, oldest first."""
+    return list(session.exec(select(AuditEntry).where(AuditEntry.chain == chain).order_by(col(AuditEntry.seq))))
+
+
+def entries_of_evaluation(session: Session, evaluation_id: str) -> list[AuditEntry]:
+    """All of every chain that mentions `evaluation_id`, oldest first: denial, request, votes, approval, execution."""
+    chains = select(AuditEntry.chain).where(AuditEntry.evaluation_id == evaluation_id).distinct()
+    found = select(AuditEntry).where(col(AuditEntry.chain).in_(chains))
+    return list(session.exec(found.order_by(col(AuditEntry.at), col(AuditEntry.chain), col(AuditEntry.seq))))
+
+
+def chains(session: Session) -> list[str]:
+    """The names of all chains that have entries, or should have."""
+    heads = select(AuditHead.chain).union(select(AuditEntry.chain))
+    return [name for (name,) in session.execute(heads.order_by("chain"))]
+
+
+def length(session: Session, chain: str) -> int:
+    """How many entries `chain` has."""
+    return session.exec(select(func.count()).select_from(AuditEntry).where(AuditEntry.chain == chain)).one()
+
+
+def _next_place(session: WriteSession, chain: str) -> tuple[int, str]:
+    """The number and the previous hash of the next entry; holds the chain's head until the transaction ends."""
+    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
+    statement = insert(AuditHead).values(chain=chain, seq=1, hash=GENESIS)
+    placed = session.execute(
+        statement.on_conflict_do_update(index_elements=["chain"], set_={"seq": col(AuditHead.seq) + 1}).returning(
+            col(AuditHead.seq), col(AuditHead.hash)
+        )
+    ).one()
+    return placed[0], placed[1]

@@ -1,0 +1,1 @@
+"""Where the service keeps what must survive: engines, tables, named statements, migrations."""

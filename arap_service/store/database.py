@@ -1,0 +1,243 @@
+"""Engines, transactions and wake-ups: every unit of work is one thread hop, and only this file commits.
+
+`read(work)` and `write(work)` run a synchronous function with a session in one worker thread. On SQLite one writer at a
+time holds BEGIN IMMEDIATE and readers are read-only snapshots; on PostgreSQL transactions are READ COMMITTED and the
+statements compare and set. Topics collected with `WriteSession.on_commit` wake waiters after the commit, in this
+process and, on PostgreSQL, in others; a lost wake-up costs time only, since every waiter also polls. No statement of
+the domain stands here. See design.md section 2.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+import anyio
+import anyio.to_thread
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlmodel import Session
+
+from arap_service.store.wake import Bell, Subscription
+
+Result = TypeVar("Result")
+READERS: Final = 8
+
+
+class StoreUnavailable(Exception):
+    """The database cannot be used now; `reason` is a code, the text says what an operator can do."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class ReadSession(Session):
+    """A session that sees one snapshot and cannot change anything."""
+
+    def commit(self) -> None:
+        """Refused: a read has nothing to commit."""
+        raise TypeError("a read session has nothing to commit")
+
+
+class WriteSession(Session):
+    """A session whose changes are committed together when the unit of work returns, or not at all."""
+
+    def commit(self) -> None:
+        """Refused: the unit of work commits once, in `Database.write`."""
+        raise TypeError("the unit of work is committed by Database.write")
+
+    def on_commit(self, topic: str) -> None:
+        """Wake whoever waits for `topic` once this unit of work is committed."""
+        self.info.setdefault("topics", {})[topic] = None  # a dict keeps order and drops repetitions
+
+
+class Database:
+    """One database, SQLite or PostgreSQL, and the only way to its sessions."""
+
+    def __init__(self, writer: Engine, reader: Engine, *, bell: Bell) -> None:
+        self.url: Final = writer.url
+        self._writer = writer
+        self._reader = reader
+        self._bell = bell
+        sqlite = writer.dialect.name == "sqlite"
+        # A second writer in one SQLite process would only wait inside the busy handler, with a far worse tail.
+        self._write_slots = anyio.CapacityLimiter(1 if sqlite else READERS)
+        self._read_slots = anyio.CapacityLimiter(READERS)
+
+    @classmethod
+    def open(cls, url: str, *, busy_seconds: float = 5.0) -> Self:
+        """Connect to `url` (`sqlite:///file` or `postgresql://…`); waits at most `busy_seconds` for a lock.
+
+        Raises:
+            StoreUnavailable: The database cannot be opened, reached or written.
+        """
+        parsed = parse_url(url)
+        if parsed.get_backend_name() == "sqlite":
+            prepare_file(parsed)
+            writer = _sqlite_engine(parsed, begin="BEGIN IMMEDIATE", size=1, busy_seconds=busy_seconds)
+            reader = _sqlite_engine(parsed, begin="BEGIN", size=READERS, busy_seconds=busy_seconds)
+            bell = Bell()
+        else:
+            writer = create_engine(parsed, pool_size=2 * READERS, max_overflow=0, pool_pre_ping=True)
+            reader = writer.execution_options(postgresql_readonly=True)
+            bell = Bell(writer)
+        with unavailable(parsed), writer.begin():
+            pass
+        return cls(writer, reader, bell=bell)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether this is one file on this machine rather than a server."""
+        return self._writer.dialect.name == "sqlite"
+
+    async def read(self, work: Callable[[ReadSession], Result]) -> Result:
+        """Run `work` on a snapshot, in one thread hop; rows that it returns are detached.
+
+        Raises:
+            StoreUnavailable: The database is locked or cannot be reached.
+        """
+        return await anyio.to_thread.run_sync(self.read_now, work, limiter=self._read_slots)
+
+    async def write(self, work: Callable[[WriteSession], Result]) -> Result:
+        """Run `work` and commit, in one thread hop that a cancelled caller does not interrupt.
+
+        Raises:
+            StoreUnavailable: The database is locked or cannot be reached; nothing was written.
+        """
+        return await anyio.to_thread.run_sync(self.write_now, work, limiter=self._write_slots)
+
+    def read_now(self, work: Callable[[ReadSession], Result]) -> Result:
+        """Like `read`, in the calling thread, for commands and tests."""
+        with unavailable(self.url), ReadSession(self._reader, expire_on_commit=False) as session:
+            return work(session)
+
+    def write_now(self, work: Callable[[WriteSession], Result]) -> Result:
+        """Like `write`, in the calling thread, for commands and tests."""
+        with unavailable(self.url), WriteSession(self._writer, expire_on_commit=False) as session:
+            with session.begin():
+                result = work(session)
+            topics = tuple(session.info.get("topics", ()))
+        if topics:
+            self._bell.ring(topics)
+        return result
+
+    def subscribe(self, *topics: str) -> Subscription:
+        """A context manager that remembers wake-ups from its beginning, so that none is lost between look and wait."""
+        return self._bell.subscribe(topics)
+
+    def wake(self, topic: str) -> None:
+        """Wake whoever waits for `topic`, without a unit of work."""
+        self._bell.ring((topic,))
+
+    async def wait(self, topics: tuple[str, ...], timeout: float) -> bool:  # noqa: ASYNC109  # a poll interval, not a deadline
+        """Wait until one of `topics` is rung or `timeout` seconds have passed; whether it was rung."""
+        with self.subscribe(*topics) as subscription:
+            return await subscription.wait(timeout)
+
+    async def aclose(self) -> None:
+        """Close every connection; waits for nothing but the listener."""
+        await anyio.to_thread.run_sync(self.close)
+
+    def close(self) -> None:
+        """Like `aclose`, in the calling thread."""
+        self._bell.close()
+        self._reader.dispose()
+        self._writer.dispose()
+
+
+def parse_url(url: str) -> URL:
+    """`url` with the driver that we use.
+
+    Raises:
+        StoreUnavailable: The address is none that we can serve.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise StoreUnavailable("address", "database: not an address such as sqlite:///arap.db") from None
+    match parsed.get_backend_name():
+        case "sqlite" if parsed.database and parsed.database != ":memory:":
+            return parsed.set(drivername="sqlite+pysqlite")
+        case "sqlite":
+            raise StoreUnavailable("address", "database: name a file; a database in memory survives nothing")
+        case "postgresql" | "postgres":
+            return parsed.set(drivername="postgresql+psycopg")
+    raise StoreUnavailable("address", "database: only sqlite:///file and postgresql://… are supported")
+
+
+def prepare_file(url: URL) -> None:
+    """Create the SQLite file, readable by its owner only; it holds sealed arguments and sealed keys.
+
+    Raises:
+        StoreUnavailable: The folder is missing or cannot be written.
+    """
+    path = Path(str(url.database)).absolute()
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except FileNotFoundError:
+        raise StoreUnavailable("missing", f"database: folder {path.parent} does not exist; create it") from None
+    except OSError as error:
+        why = error.strerror or "it cannot be opened"
+        raise StoreUnavailable("unwritable", f"database: cannot write {path}: {why}; check owner and mode") from None
+    if not os.access(path.parent, os.W_OK):
+        raise StoreUnavailable("unwritable", f"database: cannot write in folder {path.parent}; SQLite needs to")
+
+
+@contextmanager
+def unavailable(url: URL) -> Iterator[None]:
+    """Turn a driver's complaint that the database is not there or not free into `StoreUnavailable`."""
+    where = url.database if url.get_backend_name() == "sqlite" else f"{url.host or 'local socket'}/{url.database}"
+    try:
+        yield
+    except PoolTimeout:
+        raise StoreUnavailable("busy", f"database: {where} has no free connection") from None
+    except (OperationalError, InterfaceError) as error:
+        raise _translated(error, str(where)) from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise StoreUnavailable("unreachable", f"database: the connection to {where} was lost") from error
+        raise
+
+
+def _translated(error: DBAPIError, where: str) -> Exception:
+    cause = error.orig
+    if not isinstance(cause, sqlite3.Error):
+        return StoreUnavailable("unreachable", f"database: cannot reach {where}; is the server running?")
+    code = (cause.sqlite_errorcode or 0) & 0xFF
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return StoreUnavailable("busy", f"database: {where} is locked by another process; stop it or wait")
+    if code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}:
+        return StoreUnavailable("unwritable", f"database: cannot write {where}; check owner and mode")
+    if code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}:
+        return StoreUnavailable("disk", f"database: {where}: the disk is full or failing")
+    return error
+
+
+def _sqlite_engine(url: URL, *, begin: str, size: int, busy_seconds: float) -> Engine:
+    engine = create_engine(
+        url,
+        pool_size=size,
+        max_overflow=0,
+        pool_timeout=max(busy_seconds, 0.01) + 25,
+        connect_args={"check_same_thread": False, "timeout": busy_seconds},
+    )
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: sqlite3.Connection, _record: Any) -> None:
+        # The driver's own transactions begin too late (after the first SELECT), so we begin ourselves.
+        connection.isolation_level = None
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+        if begin == "BEGIN":
+            connection.execute("PRAGMA query_only = ON")
+
+    @event.listens_for(engine, "begin")
+    def start(connection: Any) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
