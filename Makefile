@@ -105,4 +105,4 @@ lock: .venv/.dev ## resolve the dependencies again and write the locks
 
 .PHONY: assets
 assets: .venv/.dev ## fetch the style sheet and scripts of the desk from npm, by hash
-	@$(RUN) -m tests.assets
+	@$(RUN) -m tools.assets
