@@ -44,7 +44,11 @@ LEAD: Final = timedelta(minutes=15)
 KEEP: Final = timedelta(days=31)
 """How long a replaced key stays published; no lifetime in a policy may exceed it."""
 
-_ALGORITHMS: Final = {"ES256": ECKey, "EdDSA": OKPKey, "Ed25519": OKPKey}  # ARS-18; the last by RFC 9864
+_ALGORITHMS: Final[Mapping[str, type[Any]]] = {
+    "ES256": ECKey,
+    "EdDSA": OKPKey,
+    "Ed25519": OKPKey,
+}  # ARS-18; the last by RFC 9864
 _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]*")
 _HEADER_KEYS: Final = ("jwk", "jku", "x5u", "x5c", "crit")
 _MAX_TOKEN: Final = 65_536
@@ -151,7 +155,7 @@ def _parse(token: str) -> _Parsed:
     if any(name in head for name in _HEADER_KEYS):  # ARS-18
         raise TokenInvalid("header")
     alg, typ, kid, issuer = head.get("alg"), head.get("typ"), head.get("kid"), claims.get("iss")
-    if alg not in _ALGORITHMS:
+    if not isinstance(alg, str) or alg not in _ALGORITHMS:
         raise TokenInvalid("alg")
     if not isinstance(typ, str):
         raise TokenInvalid("typ")

@@ -1,0 +1,54 @@
+"""What a use case may rely on: one value that holds every outside thing, built in `app.py` or by a test.
+
+Nothing in here decides; there are no globals beside it. Time, randomness, the network and the points where a crash test
+may stop the process all come in through it.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from structlog.typing import FilteringBoundLogger
+
+from arap_service.checkpoints import Checkpoint
+from arap_service.keys import Clock, Keys, TrustedIssuers
+from arap_service.outbound import Outbound
+from arap_service.policy_source import PolicySource
+from arap_service.protocol.sealing import KeyRing
+from arap_service.settings import Settings
+from arap_service.store.database import Database
+
+NewId = Callable[[str], str]
+
+
+def random_id(prefix: str) -> str:
+    """An unguessable id such as `task_…` with 128 random bits (ARS-52)."""
+    return f"{prefix}_{secrets.token_urlsafe(16)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """Whose signatures count for which kind of token: issuer first, then key (PDP-33)."""
+
+    binding: TrustedIssuers
+    approval: TrustedIssuers
+    access: TrustedIssuers
+    audiences: dict[str, str]
+    """For each issuer of access tokens the audience that they must be meant for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The surroundings of a use case."""
+
+    settings: Settings
+    database: Database
+    policy: PolicySource
+    keys: Keys
+    ring: KeyRing
+    trust: Trust
+    clock: Clock
+    new_id: NewId
+    checkpoint: Checkpoint
+    outbound: Outbound
+    log: FilteringBoundLogger
