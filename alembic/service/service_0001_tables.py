@@ -304,6 +304,7 @@ def _decisions() -> None:
         sa.Column("title", sa.String(), nullable=False),
         sa.Column("quorum", sa.Integer(), nullable=False),
         sa.Column("veto", sa.Integer(), nullable=False),
+        sa.Column("repeat", sa.Boolean(), nullable=False),
         sa.Column("status", sa.String(), nullable=False),
         sa.CheckConstraint("status IN ('waiting', 'completed', 'ended')", name=op.f("ck_step_state_status")),
         sa.CheckConstraint("quorum >= 1 AND veto >= 1", name=op.f("ck_step_state_counts")),

@@ -175,6 +175,7 @@ class StepState(Row, table=True):
     title: str
     quorum: int
     veto: int
+    repeat: bool = False  # whether somebody who has counted elsewhere may count here too
     status: str = "waiting"
 
 

@@ -1,0 +1,37 @@
+"""Every statement about people: who somebody is, wherever he appears, and what groups he is in."""
+
+from collections.abc import Collection, Sequence
+
+from sqlmodel import Session, col, select
+
+from arap_service.store.tables import Identity, Membership, Person
+
+
+def find_person(session: Session, person_id: str) -> Person | None:
+    """The person with this id, active or not."""
+    return session.get(Person, person_id)
+
+
+def person_of_identity(session: Session, iss: str, sub: str) -> Person | None:
+    """The person who appears as this principal."""
+    return session.exec(
+        select(Person)
+        .join(Identity, col(Identity.person_id) == col(Person.id))
+        .where(Identity.iss == iss, Identity.sub == sub)
+    ).first()
+
+
+def identities_of(session: Session, person_id: str) -> Sequence[Identity]:
+    """Every principal that the person appears as."""
+    return session.exec(select(Identity).where(Identity.person_id == person_id)).all()
+
+
+def groups_of(session: Session, person_id: str) -> frozenset[str]:
+    """The groups that the person is in now."""
+    return frozenset(session.exec(select(Membership.group_name).where(Membership.person_id == person_id)))
+
+
+def names_of(session: Session, person_ids: Collection[str]) -> dict[str, str]:
+    """The names of these people; who is no longer known is left out."""
+    found = session.exec(select(Person.id, Person.name).where(col(Person.id).in_(tuple(person_ids))))
+    return dict(found.all())

@@ -1,0 +1,195 @@
+"""Every statement about tasks: what a submission must find, the guarded transitions, and what becomes due.
+
+A transition names the version and the status that its decider has seen and returns the row; no row means that somebody
+else was faster. Nothing is decided here.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, delete, exists, or_, select, update
+from sqlmodel import Session, col
+from sqlmodel import select as select_rows
+
+from arap_service.store.database import WriteSession
+from arap_service.store.tables import (
+    Approval,
+    Delivery,
+    Denial,
+    IdempotencyKey,
+    JtiUse,
+    StepState,
+    StepVoice,
+    Task,
+    Tombstone,
+)
+
+# What a submission must find
+
+
+def find_task(session: Session, task_id: str) -> Task | None:
+    """The task with this id."""
+    return session.get(Task, task_id)
+
+
+def find_tombstone(session: Session, task_id: str) -> Tombstone | None:
+    """What is left of a task that was removed."""
+    return session.get(Tombstone, task_id)
+
+
+def find_denial(session: Session, evaluation_id: str) -> Denial | None:
+    """The requestable denial that was recorded under this evaluation id."""
+    return session.get(Denial, evaluation_id)
+
+
+def find_key(session: Session, caller: str, key: str) -> IdempotencyKey | None:
+    """What `caller` did under this idempotency key."""
+    return session.get(IdempotencyKey, (caller, key))
+
+
+def find_jti(session: Session, iss: str, jti: str) -> JtiUse | None:
+    """The use that was made of a binding token."""
+    return session.get(JtiUse, (iss, jti))
+
+
+def find_open_task(session: Session, *, evaluation_id: str, submitter: str, client_id: str) -> Task | None:
+    """The one open task of this requester about this evaluation (ARS-37)."""
+    return session.exec(
+        select_rows(Task).where(
+            Task.evaluation_id == evaluation_id,
+            Task.submitter == submitter,
+            Task.client_id == client_id,
+            Task.status == "pending",
+        )
+    ).first()
+
+
+# Guarded transitions
+
+
+def end_task(
+    session: WriteSession, task_id: str, *, seen: int, to: str, at: datetime, by: str, decision: bytes | None = None
+) -> Task | None:
+    """Pending → `to`, if the task still is what the decider has seen; the new row, or None for a lost race."""
+    return session.scalars(
+        update(Task)
+        .where(col(Task.id) == task_id, col(Task.version) == seen, col(Task.status) == "pending")
+        .values(status=to, version=seen + 1, ended_at=at, ended_by=by, decision_sealed=decision)
+        .returning(Task),
+        execution_options={"populate_existing": True},
+    ).one_or_none()
+
+
+def touch_task(session: WriteSession, task_id: str, *, seen: int) -> Task | None:
+    """Pending → pending with the next version, for a vote that ends nothing; None for a lost race."""
+    return session.scalars(
+        update(Task)
+        .where(col(Task.id) == task_id, col(Task.version) == seen, col(Task.status) == "pending")
+        .values(version=seen + 1)
+        .returning(Task),
+        execution_options={"populate_existing": True},
+    ).one_or_none()
+
+
+def set_step(session: WriteSession, task_id: str, *, item: int, step_id: str, status: str) -> None:
+    """Record how a step of the workflow stands."""
+    session.execute(
+        update(StepState)
+        .where(col(StepState.task_id) == task_id, col(StepState.item) == item, col(StepState.step_id) == step_id)
+        .values(status=status)
+    )
+
+
+def end_approval(
+    session: WriteSession, approval_id: str, *, to: str, at: datetime, by: str, reason: bytes | None
+) -> Approval | None:
+    """Active → `to`; the new row, or None when it was not active any more."""
+    return session.scalars(
+        update(Approval)
+        .where(col(Approval.id) == approval_id, col(Approval.status) == "active")
+        .values(status=to, ended_at=at, ended_by=by, reason_sealed=reason)
+        .returning(Approval),
+        execution_options={"populate_existing": True},
+    ).one_or_none()
+
+
+# What becomes due
+
+
+def due_tasks(session: Session, *, now: datetime, limit: int) -> list[tuple[str, int]]:
+    """Id and version of tasks whose pending deadline has come, the oldest first."""
+    found = session.execute(
+        select(col(Task.id), col(Task.version))
+        .where(col(Task.status) == "pending", col(Task.pending_until) <= now)
+        .order_by(col(Task.pending_until))
+        .limit(limit)
+    )
+    return [(task_id, version) for task_id, version in found]
+
+
+def purgeable_tasks(session: Session, *, now: datetime, limit: int) -> Sequence[Task]:
+    """Ended tasks whose retention is over and that no approval in force and no open delivery needs."""
+    in_force = exists().where(
+        col(Approval.task_id) == col(Task.id), col(Approval.status) == "active", col(Approval.approved_until) > now
+    )
+    sending = exists().where(col(Delivery.task_id) == col(Task.id), col(Delivery.status) == "pending")
+    return session.exec(
+        select_rows(Task)
+        .where(col(Task.expires_at) <= now, Task.status != "pending", ~in_force, ~sending)
+        .order_by(col(Task.expires_at))
+        .limit(limit)
+    ).all()
+
+
+def remove_task(session: WriteSession, task_id: str) -> bool:
+    """Delete the task with everything that hangs on it, its data key first of all; whether it was still there."""
+    return bool(session.execute(delete(Task).where(col(Task.id) == task_id).returning(col(Task.id))).all())
+
+
+def keep_keys_until(session: WriteSession, task_id: str, *, until: datetime) -> None:
+    """Prolong the idempotency keys of a task that has ended (ARS-45)."""
+    session.execute(
+        update(IdempotencyKey)
+        .where(col(IdempotencyKey.task_id) == task_id, col(IdempotencyKey.keep_until) < until)
+        .values(keep_until=until)
+    )
+
+
+def forget_old(session: WriteSession, *, now: datetime, denials_before: datetime) -> None:
+    """Drop keys, spent tokens and tombstones past their time, and denials that can no longer be requested."""
+    session.execute(delete(IdempotencyKey).where(col(IdempotencyKey.keep_until) <= now))
+    session.execute(delete(JtiUse).where(col(JtiUse.keep_until) <= now))
+    session.execute(delete(Tombstone).where(col(Tombstone.keep_until) <= now))
+    session.execute(delete(Denial).where(col(Denial.expires_at) <= denials_before))
+
+
+# The queue
+
+
+def is_voiced_by(voices: Mapping[str, Sequence[str]]) -> ColumnElement[bool]:
+    """A condition: one of `voices` (kind → names) may speak in a step of the task."""
+    speaks = or_(
+        *(and_(col(StepVoice.kind) == kind, col(StepVoice.name).in_(names)) for kind, names in voices.items() if names)
+    )
+    return col(Task.id).in_(select(col(StepVoice.task_id)).where(speaks))
+
+
+def queue_page(
+    session: Session,
+    *,
+    conditions: Sequence[ColumnElement[bool]],
+    oldest_deadline_first: bool,
+    after: tuple[datetime, str] | None,
+    limit: int,
+) -> Sequence[Task]:
+    """At most `limit` tasks that satisfy all conditions, after a place in the order."""
+    place: Any = col(Task.pending_until) if oldest_deadline_first else col(Task.created_at)
+    statement = select_rows(Task).where(*conditions)
+    if after is not None:
+        at, task_id = after
+        further = place > at if oldest_deadline_first else place < at
+        beyond = col(Task.id) > task_id if oldest_deadline_first else col(Task.id) < task_id
+        statement = statement.where(or_(further, and_(place == at, beyond)))
+    order = (place, col(Task.id)) if oldest_deadline_first else (place.desc(), col(Task.id).desc())
+    return session.exec(statement.order_by(*order).limit(limit)).all()

@@ -1,0 +1,66 @@
+"""Every statement about steps, votes, approvals and reports: what a reader of one request needs beside the task."""
+
+from collections.abc import Sequence
+
+from sqlmodel import Session, col, select
+
+from arap_service.store.tables import Approval, Delivery, Execution, StepState, StepVoice, Task, Vote
+
+
+def steps_of(session: Session, task_id: str, *, item: int = 0) -> Sequence[StepState]:
+    """The steps of a task in the order of its template."""
+    return session.exec(
+        select(StepState).where(StepState.task_id == task_id, StepState.item == item).order_by(col(StepState.position))
+    ).all()
+
+
+def voices_of(session: Session, task_id: str, *, item: int = 0) -> Sequence[StepVoice]:
+    """Who may speak in the steps of a task."""
+    return session.exec(select(StepVoice).where(StepVoice.task_id == task_id, StepVoice.item == item)).all()
+
+
+def votes_of(session: Session, task_id: str, *, item: int = 0) -> Sequence[Vote]:
+    """The votes on a task, oldest first."""
+    return session.exec(
+        select(Vote).where(Vote.task_id == task_id, Vote.item == item).order_by(col(Vote.at), col(Vote.version_seen))
+    ).all()
+
+
+def approval_of(session: Session, task_id: str, *, item: int = 0) -> Approval | None:
+    """The latest approval that the task led to, whether in force or not."""
+    return session.exec(
+        select(Approval)
+        .where(Approval.task_id == task_id, Approval.item == item)
+        .order_by(col(Approval.approved_at).desc(), col(Approval.id))
+    ).first()
+
+
+def find_approval(session: Session, approval_id: str) -> tuple[Approval, Task] | None:
+    """An approval with the task that it belongs to."""
+    found = session.exec(
+        select(Approval, Task).join(Task, col(Task.id) == col(Approval.task_id)).where(Approval.id == approval_id)
+    ).first()
+    return None if found is None else (found[0], found[1])
+
+
+def executions_of(session: Session, task_id: str) -> Sequence[Execution]:
+    """What was reported about the use of a task's approval, oldest first."""
+    return session.exec(
+        select(Execution).where(Execution.task_id == task_id).order_by(col(Execution.received_at), col(Execution.id))
+    ).all()
+
+
+def find_execution(session: Session, task_id: str, *, generation: int, disposition: str) -> Execution | None:
+    """The same report, if it was made before."""
+    return session.exec(
+        select(Execution).where(
+            Execution.task_id == task_id, Execution.generation == generation, Execution.disposition == disposition
+        )
+    ).first()
+
+
+def deliveries_of(session: Session, task_id: str) -> Sequence[Delivery]:
+    """The notifications about a task, oldest first."""
+    return session.exec(
+        select(Delivery).where(Delivery.task_id == task_id).order_by(col(Delivery.created_at), col(Delivery.id))
+    ).all()
