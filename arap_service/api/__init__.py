@@ -1,0 +1,1 @@
+"""HTTP: parses, authenticates, calls a use case, renders; decides nothing itself."""
