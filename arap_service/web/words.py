@@ -35,15 +35,13 @@ DISPOSITION: Final[Mapping[str, str]] = MappingProxyType(
 )
 WHY_NOT: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "subject": "The request is made in your name, so somebody else has to decide.",
-        "submitter": "You made this request yourself, so somebody else has to decide.",
-        "actor": "You take part in carrying out this request, so somebody else has to decide.",
-        "counted_elsewhere": "Your decision already counts in another step, so somebody else has to decide this one.",
-        "already_voted": "Your decision is already recorded.",
-        "not_in_step": "You are not among the people who decide this kind of request.",
-        "inactive": "Your account is not active.",
-        "not_pending": "This request is already settled.",
-        "deadline_passed": "The time to decide has run out.",
+        "not_active": "Your account is not active.",
+        "is_subject": "The request is made in your name, so somebody else has to decide it.",
+        "is_submitter": "You made this request yourself, so somebody else has to decide it.",
+        "is_actor": "You take part in carrying out this request, so somebody else has to decide it.",
+        "not_assigned": "You are not among the people who decide requests of this kind.",
+        "already_decided": "Your decision is recorded below and cannot be changed.",
+        "counted_in_another_step": "Your decision already counts in another step; somebody else has to decide this one.",
     }
 )
 
@@ -92,6 +90,12 @@ def disposition(value: str) -> str:
 def why_not(code: str) -> str:
     """Why the reader may not decide, in a sentence; text that is no code of ours is a sentence already."""
     return WHY_NOT.get(code, code if " " in code else "You may not decide this request.")
+
+
+def pointer(value: str) -> str:
+    """A place inside the arguments: `/to/0/account` becomes `to → 0 → account`."""
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in value.split("/")[1:]]
+    return " → ".join(parts) or "all of it"
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:

@@ -1,0 +1,101 @@
+"""Pages from templates, and the files that they link to.
+
+Every value is escaped by the engine, an unknown name is an error instead of an empty spot, and no template decides
+anything. Templates stand beside the packages in a checkout and inside this one in a wheel.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from arap_service.web import words
+from arap_service.web.visible import visible
+
+_PACKAGE: Final = Path(__file__).resolve().parent.parent
+_MEDIA: Final[Mapping[str, str]] = MappingProxyType(
+    {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file of the package as it is sent; `version` changes with the content, so that it may be cached for ever."""
+
+    content: bytes
+    media_type: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What every template knows: where the desk is mounted, who reads, the token for forms, the time."""
+
+    root: str
+    path: str
+    now: datetime
+    person: str | None
+    form_token: str
+    development: bool
+
+
+@cache
+def assets() -> Mapping[str, Asset]:
+    """The files that pages link to, by name; nothing else is ever served."""
+    found = {}
+    for path in sorted((_PACKAGE / "static").iterdir()):
+        if path.suffix in _MEDIA:
+            content = path.read_bytes()
+            found[path.name] = Asset(content, _MEDIA[path.suffix], hashlib.sha256(content).hexdigest()[:16])
+    return MappingProxyType(found)
+
+
+def asset_path(name: str) -> str:
+    """Where a file is served, below the desk's root."""
+    return f"/desk/static/{assets()[name].version}/{name}"
+
+
+def template_folder() -> Path:
+    """The folder of the templates, in a wheel or in a checkout."""
+    inside = _PACKAGE / "_templates"
+    return inside if inside.is_dir() else _PACKAGE.parent / "templates"
+
+
+@cache
+def environment() -> Environment:
+    """The template engine with the desk's words as filters."""
+    engine = Environment(
+        loader=FileSystemLoader(template_folder()),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    engine.globals["asset_path"] = asset_path
+    engine.filters.update(
+        {
+            "absolute": words.absolute,
+            "counted": words.counted,
+            "disposition": words.disposition,
+            "pointer": words.pointer,
+            "relative": words.relative,
+            "risk": words.risk,
+            "span": words.span,
+            "status": words.status,
+            "visible": visible,
+            "why_not": words.why_not,
+        }
+    )
+    return engine
+
+
+def render(name: str, page: Page, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """One template as a response; headers are the business of the route."""
+    return HTMLResponse(environment().get_template(name).render(page=page, **values), status_code=status)
