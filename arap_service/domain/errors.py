@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+from arap_service.protocol.arap import ProblemType
+
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-_PROFILE: Final = "urn:openid:authzen:access-request:error:"
-_OURS: Final = "urn:x-arap:problem:"
 
 
 class ArapError(Exception):
@@ -20,7 +20,7 @@ class ArapError(Exception):
     `detail` is shown to the caller, `headers` go on the response, `extra` holds more members of the problem document.
     """
 
-    urn: ClassVar[str]
+    urn: ClassVar[ProblemType]
     status: ClassVar[int]
     title: ClassVar[str]
 
@@ -40,56 +40,56 @@ class ArapError(Exception):
 class NotRequestable(ArapError):
     """The submission does not rest on a requestable denial (ARS-12)."""
 
-    urn = _PROFILE + "not_requestable"
-    status = 400
+    urn = ProblemType.NOT_REQUESTABLE
+    status = urn.status
     title = "The denial is not requestable"
 
 
 class ExpiredDenial(ArapError):
     """The denial's binding is proven, but its deadline has passed (ARS-30)."""
 
-    urn = _PROFILE + "expired_denial"
-    status = 410
+    urn = ProblemType.EXPIRED_DENIAL
+    status = urn.status
     title = "The denial has expired"
 
 
 class InvalidDenialBinding(ArapError):
     """The submission is not proven to belong to the denied evaluation (ARS-20, ARS-38)."""
 
-    urn = _PROFILE + "invalid_denial_binding"
-    status = 400
+    urn = ProblemType.INVALID_DENIAL_BINDING
+    status = urn.status
     title = "The denial binding is not valid"
 
 
 class DuplicateRequest(ArapError):
     """The idempotency key was used before with another body (ARS-40)."""
 
-    urn = _PROFILE + "duplicate_request"
-    status = 409
+    urn = ProblemType.DUPLICATE_REQUEST
+    status = urn.status
     title = "The idempotency key belongs to another request"
 
 
 class UnknownTask(ArapError):
     """No such task, or none that this caller may know of; the two look alike (ARS-63)."""
 
-    urn = _PROFILE + "unknown_task"
-    status = 404
+    urn = ProblemType.UNKNOWN_TASK
+    status = urn.status
     title = "The task is not known"
 
 
 class TaskExpired(ArapError):
     """The task existed, but its result is no longer kept (ARS-62)."""
 
-    urn = _PROFILE + "task_expired"
-    status = 410
+    urn = ProblemType.TASK_EXPIRED
+    status = urn.status
     title = "The task is no longer available"
 
 
 class InvalidTaskState(ArapError):
     """The task's state does not allow the operation; `extra` shows the current status and version (ARS-73)."""
 
-    urn = _PROFILE + "invalid_task_state"
-    status = 409
+    urn = ProblemType.INVALID_TASK_STATE
+    status = urn.status
     title = "The task is in another state"
 
     def __init__(self, detail: str | None = None, *, current: str | None = None, version: int | None = None) -> None:
@@ -100,8 +100,8 @@ class InvalidTaskState(ArapError):
 class InvalidRequest(ArapError):
     """The request is malformed; `pointer` names the faulty member as a JSON pointer, never its value."""
 
-    urn = _OURS + "invalid-request"
-    status = 400
+    urn = ProblemType.INVALID_REQUEST
+    status = urn.status
     title = "The request is not valid"
 
     def __init__(self, detail: str | None = None, *, pointer: str | None = None) -> None:
@@ -111,8 +111,8 @@ class InvalidRequest(ArapError):
 class Forbidden(ArapError):
     """The caller is known but lacks the right; `scope` names the missing one as RFC 6750 wants it (ARS-01, ARS-02)."""
 
-    urn = _OURS + "forbidden"
-    status = 403
+    urn = ProblemType.FORBIDDEN
+    status = urn.status
     title = "The caller may not do this"
 
     def __init__(self, detail: str | None = None, *, scope: str | None = None) -> None:
@@ -125,16 +125,16 @@ class Forbidden(ArapError):
 class ActorUnverified(ArapError):
     """The claimed chain of actors is not proven by the caller's credential (ARS-99)."""
 
-    urn = _OURS + "actor-unverified"
-    status = 403
+    urn = ProblemType.ACTOR_UNVERIFIED
+    status = urn.status
     title = "The chain of actors is not proven"
 
 
 class InputInvalid(ArapError):
     """The submission's input breaks the published schema; `errors` are {pointer, code} pairs (ARS-105)."""
 
-    urn = _OURS + "input-invalid"
-    status = 422
+    urn = ProblemType.INPUT_INVALID
+    status = urn.status
     title = "The input does not satisfy the request schema"
 
     def __init__(self, detail: str | None = None, *, errors: Sequence[Mapping[str, str]] = ()) -> None:
@@ -144,32 +144,32 @@ class InputInvalid(ArapError):
 class CatalogValueRejected(ArapError):
     """A value taken from a catalog is stale, retired or not requestable by this caller (ARS-109)."""
 
-    urn = _OURS + "catalog-value-rejected"
-    status = 422
+    urn = ProblemType.CATALOG_VALUE_REJECTED
+    status = urn.status
     title = "A catalog value is not accepted"
 
 
 class CallbackRejected(ArapError):
     """The callback destination or its events are not acceptable (ARS-88, ARS-91)."""
 
-    urn = _OURS + "callback-rejected"
-    status = 400
+    urn = ProblemType.CALLBACK_REJECTED
+    status = urn.status
     title = "The callback is not accepted"
 
 
 class BulkUnsupported(ArapError):
     """The submission names several items and this service takes one at a time (ARS-87)."""
 
-    urn = _OURS + "bulk-unsupported"
-    status = 400
+    urn = ProblemType.BULK_UNSUPPORTED
+    status = urn.status
     title = "Requests with several items are not supported"
 
 
 class RateLimited(ArapError):
     """The caller asks too often; `retry_after` is in whole seconds (ARS-06)."""
 
-    urn = _OURS + "rate-limited"
-    status = 429
+    urn = ProblemType.RATE_LIMITED
+    status = urn.status
     title = "Too many requests"
 
     def __init__(self, detail: str | None = None, *, retry_after: int) -> None:
@@ -179,8 +179,8 @@ class RateLimited(ArapError):
 class IneligibleApprover(ArapError):
     """The person or resolver may not decide this request; `code` says by which rule (ARS-115)."""
 
-    urn = _OURS + "ineligible-approver"
-    status = 403
+    urn = ProblemType.INELIGIBLE_APPROVER
+    status = urn.status
     title = "This decision is not yours to make"
 
     def __init__(self, detail: str | None = None, *, code: str | None = None) -> None:
@@ -190,8 +190,8 @@ class IneligibleApprover(ArapError):
 class StaleVersion(ArapError):
     """The decision rests on an older version of the request than the current one (ARS-118)."""
 
-    urn = _OURS + "stale-version"
-    status = 409
+    urn = ProblemType.STALE_VERSION
+    status = urn.status
     title = "The request has changed since it was read"
 
     def __init__(self, detail: str | None = None, *, current: str, version: int) -> None:
@@ -201,16 +201,16 @@ class StaleVersion(ArapError):
 class PayloadTooLarge(ArapError):
     """The body exceeds the configured size (PDP-13)."""
 
-    urn = _OURS + "payload-too-large"
-    status = 413
+    urn = ProblemType.PAYLOAD_TOO_LARGE
+    status = urn.status
     title = "The body is too large"
 
 
 class Unauthenticated(ArapError):
     """No credential, or one that does not verify; the reason stays in the log (ARS-01, PDP-10)."""
 
-    urn = _OURS + "unauthenticated"
-    status = 401
+    urn = ProblemType.UNAUTHENTICATED
+    status = urn.status
     title = "A valid access token is required"
 
     def __init__(self, detail: str | None = None, *, error: str | None = None) -> None:

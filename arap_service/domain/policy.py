@@ -1,0 +1,229 @@
+"""The rules file as objects, and what it says to a question: permit, deny or requestable.
+
+The first rule whose condition holds decides, no match denies, and a condition that cannot be evaluated denies as well:
+an expression error never falls through to a later, more generous rule. Loading and checking the file is
+`policy_load.py`; whether an approval covers a requestable question is `reevaluation.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from arap_service.domain.workflow import Evaluation, Voice
+from arap_service.protocol.canonical import TOOL_CALL
+from arap_service.protocol.expressions import BoolExpression, Environment, ExpressionError, Facts, ValueExpression
+
+NO_MATCH: Final = "policy_denied"
+POLICY_ERROR: Final = "policy_error"
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+DEFAULT_MASK: Final = (
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "client_secret",
+    "token",
+    "access_token",
+    "refresh_token",
+    "id_token",
+    "api_key",
+    "apikey",
+    "authorization",
+    "cookie",
+    "credential",
+    "credentials",
+    "private_key",
+    "pin",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One evaluation: the four objects as the caller sent them, and the client that asks."""
+
+    subject: Mapping[str, Any]
+    resource: Mapping[str, Any]
+    action: Mapping[str, Any]
+    context: Mapping[str, Any]
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """An automated voice: while `when` holds of the question it says `decision`."""
+
+    id: str
+    when: BoolExpression
+    decision: Voice
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Who may decide (any of groups, people, resolver clients), how many approvals it takes, how many denials end it.
+
+    `repeat` admits somebody who has already counted in another step of the same request.
+    """
+
+    id: str
+    title: str
+    groups: frozenset[str] = frozenset()
+    people: frozenset[str] = frozenset()
+    resolvers: frozenset[str] = frozenset()
+    quorum: int = 1
+    veto: int = 1
+    repeat: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One kind of request: what reviewers read, who decides, and how long everything lives (in seconds)."""
+
+    id: str
+    title: str
+    explanation: str
+    steps: tuple[Step, ...]
+    caution: str | None = None
+    effect: ValueExpression | None = None
+    risk: Literal["low", "medium", "high"] = "medium"
+    denial_seconds: int = 300
+    pending_seconds: int = 86400
+    approval_seconds: int = 900
+    retention_seconds: int = 86400
+    request_schema: Mapping[str, Any] | None = None
+    reveal: Literal["whole"] | tuple[str, ...] = "whole"
+    reveal_reason: bool = True
+    mask: tuple[str, ...] = DEFAULT_MASK
+    evaluators: tuple[Evaluator, ...] = ()
+    provisioned: BoolExpression | None = None
+    provisioned_retry_seconds: int = 5
+    reason_required: frozenset[str] = frozenset({"deny"})
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The access is allowed by this rule."""
+
+    rule_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The access is denied and nobody can change that by approving; `rule_id` is absent when no rule matched."""
+
+    rule_id: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Requestable:
+    """The access is denied, and may be requested by the template's workflow."""
+
+    rule_id: str
+    reason: str
+    template: Template
+
+
+Judgement = Permit | Deny | Requestable
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition and what follows from it."""
+
+    id: str
+    when: BoolExpression
+    judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A rules file in force; `version` is the SHA-256 of its text in hexadecimal."""
+
+    version: str
+    environment: Environment
+    rules: tuple[Rule, ...]
+    templates: Mapping[str, Template] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
+    entities: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    clients: Mapping[str, tuple[BoolExpression, ...]] = field(default_factory=dict)
+
+
+def judge(policy: Policy, question: Question) -> Judgement:
+    """What the rules say to `question`; an approval it may carry is not looked at."""
+    rule_id = None
+    try:
+        facts = _facts(policy, question)
+        for rule in policy.rules:
+            rule_id = rule.id
+            if rule.when.holds(facts):
+                return rule.judgement
+    except ExpressionError:
+        return Deny(rule_id, POLICY_ERROR)
+    return Deny(None, NO_MATCH)
+
+
+def may_submit(policy: Policy, client_id: str, question: Question) -> bool:
+    """Whether this client may request this access at all (ARS-02); a client without an entry may not."""
+    return any(_holds(policy, expression, question) for expression in policy.clients.get(client_id, ()))
+
+
+def hear_evaluators(policy: Policy, template: Template, question: Question) -> tuple[Evaluation, ...]:
+    """The automated voices on a request; one that cannot be evaluated says `hold`, so that people decide."""
+    return tuple(
+        voice for evaluator in template.evaluators if (voice := _voice(policy, evaluator, question)) is not None
+    )
+
+
+def is_provisioned(policy: Policy, template: Template, question: Question) -> bool | None:
+    """Whether what was approved is in place; None when the template sets no such condition, False when it errs."""
+    return None if template.provisioned is None else _holds(policy, template.provisioned, question)
+
+
+def effect_of(policy: Policy, template: Template, question: Question) -> str | None:
+    """The sentence that says what approving will do, or None when the template has none that fits."""
+    if template.effect is None:
+        return None
+    try:
+        sentence = template.effect.evaluate(_facts(policy, question))
+    except ExpressionError:
+        return None
+    return sentence if isinstance(sentence, str) and sentence else None
+
+
+def _voice(policy: Policy, evaluator: Evaluator, question: Question) -> Evaluation | None:
+    try:
+        if evaluator.when.holds(_facts(policy, question)):
+            return Evaluation(evaluator.id, evaluator.decision, evaluator.reason)
+    except ExpressionError:
+        return Evaluation(evaluator.id, "hold", POLICY_ERROR)
+    return None
+
+
+def _holds(policy: Policy, expression: BoolExpression, question: Question) -> bool:
+    try:
+        return expression.holds(_facts(policy, question))
+    except ExpressionError:
+        return False
+
+
+def _facts(policy: Policy, question: Question) -> Facts:
+    call = question.context.get(TOOL_CALL)
+    return policy.environment.bind(
+        {
+            "subject": question.subject,
+            "resource": question.resource,
+            "action": question.action,
+            "context": question.context,
+            "call": call if isinstance(call, dict) else _NOTHING,
+            "subject_entity": _entity(policy, question.subject),
+            "resource_entity": _entity(policy, question.resource),
+            "client": question.client_id or "",
+        }
+    )
+
+
+def _entity(policy: Policy, named: Mapping[str, Any]) -> Mapping[str, Any]:
+    entities = policy.entities.get(named["type"])
+    return _NOTHING if entities is None else entities.get(named["id"], _NOTHING)

@@ -1,0 +1,232 @@
+"""From the text of a rules file to a policy in force, whole or not at all.
+
+Checks the text against `policy.schema.json` (the one that editors use), compiles every expression, and checks what a
+schema cannot say: names that must exist or be unique, reasons that enforcement points would misread, request schemas
+that would fetch something. All faults are reported together, each with its line.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from typing import Any, Final, NoReturn
+
+import jsonschema_rs
+
+from arap_service.domain.policy import (
+    DEFAULT_MASK,
+    Deny,
+    Evaluator,
+    Permit,
+    Policy,
+    Requestable,
+    Rule,
+    Step,
+    Template,
+)
+from arap_service.domain.policy_text import PolicyProblem, PolicyText, read_text
+from arap_service.protocol.expressions import BoolExpression, Environment, ExpressionInvalid, ValueExpression
+
+DEFAULT_REASON: Final = "approval_required"
+# An enforcement point that knows these reasons treats them as final or as "try again", not as requestable (PEP-48).
+_RESERVED_REASONS: Final = frozenset({"policy_denied", "approval_unverifiable", "grant_pending"})
+_VARIABLES: Final[Mapping[str, str]] = {
+    "subject": "map",
+    "resource": "map",
+    "action": "map",
+    "context": "map",
+    "call": "map",
+    "subject_entity": "map",
+    "resource_entity": "map",
+    "client": "string",
+}
+_PLAIN: Final = (
+    "title",
+    "explanation",
+    "caution",
+    "risk",
+    "denial_seconds",
+    "pending_seconds",
+    "approval_seconds",
+    "retention_seconds",
+    "request_schema",
+    "reveal_reason",
+    "provisioned_retry_seconds",
+)
+
+
+class PolicyInvalid(Exception):
+    """The rules file is refused; `problems` holds every fault, in the order of the file."""
+
+    def __init__(self, problems: Iterable[PolicyProblem]) -> None:
+        self.problems: tuple[PolicyProblem, ...] = tuple(sorted(problems, key=lambda problem: problem.line))
+        super().__init__(f"{len(self.problems)} faults in the rules file")
+
+
+def load_policy(text: str) -> Policy:
+    """The policy that `text` describes.
+
+    Raises:
+        PolicyInvalid: if anything at all is wrong with it.
+    """
+    source = read_text(text)
+    if not source.problems:
+        for error in _schema().iter_errors(source.value):
+            source.report(_explain(error), *error.instance_path)
+    if source.problems:
+        raise PolicyInvalid(source.problems)
+    policy = _Builder(source).build(hashlib.sha256(text.encode()).hexdigest())
+    if source.problems:
+        raise PolicyInvalid(source.problems)
+    return policy
+
+
+def policy_schema() -> dict[str, Any]:
+    """The JSON Schema of the rules file, for editors and for the check itself."""
+    text = resources.files("arap_service.domain").joinpath("policy.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def refuse_to_fetch(_uri: str) -> NoReturn:
+    """A retriever for JSON Schema references that never opens a connection or a file."""
+    raise ValueError("a schema may refer to itself only")
+
+
+def _explain(error: jsonschema_rs.ValidationError) -> str:
+    match error.kind.name, [str(name) for name in error.instance_path]:
+        case "oneOf", ["rules", _]:
+            return "a rule gives exactly one of permit, deny and request"
+        case "anyOf", ["templates", _, "steps", _]:
+            return "a step names groups, people or resolvers"
+        case _:
+            return error.message
+
+
+def _schema() -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(policy_schema(), retriever=refuse_to_fetch)
+
+
+class _Builder:
+    """Builds the objects from a value that satisfies the schema, noting faults in the source as it goes."""
+
+    def __init__(self, source: PolicyText) -> None:
+        self._source = source
+        self._file: dict[str, Any] = source.value
+        self._environment = Environment(_VARIABLES)
+        self._never = self._environment.compile_bool("false")
+
+    def build(self, version: str) -> Policy:
+        templates = {
+            name: self._template(name, value, ("templates", name))
+            for name, value in self._file.get("templates", {}).items()
+        }
+        self._unique(self._file["rules"], "rules")
+        rules = [self._rule(rule, templates, ("rules", index)) for index, rule in enumerate(self._file["rules"])]
+        return Policy(
+            version=version,
+            environment=self._environment,
+            rules=tuple(rule for rule in rules if rule is not None),
+            templates=templates,
+            groups=self._file.get("groups", {}),
+            entities=self._file.get("entities", {}),
+            clients=self._clients(),
+        )
+
+    def _clients(self) -> dict[str, tuple[BoolExpression, ...]]:
+        clients: dict[str, tuple[BoolExpression, ...]] = {}
+        for index, entry in enumerate(self._file.get("clients", [])):
+            condition = self._condition(entry["may"], ("clients", index, "may"))
+            clients[entry["client"]] = (*clients.get(entry["client"], ()), condition)
+        return clients
+
+    def _rule(self, rule: dict[str, Any], templates: Mapping[str, Template], path: tuple[object, ...]) -> Rule | None:
+        when = self._condition(rule["when"], (*path, "when"))
+        if "permit" in rule:
+            return Rule(rule["id"], when, Permit(rule["id"]))
+        if "deny" in rule:
+            return Rule(rule["id"], when, Deny(rule["id"], rule["deny"]))
+        reason = rule.get("reason", DEFAULT_REASON)
+        if reason in _RESERVED_REASONS:
+            self._source.report(
+                "enforcement points take this reason as not requestable: choose another", *path, "reason"
+            )
+        template = templates.get(rule["request"])
+        if template is None:
+            self._source.report("no template has this name", *path, "request")
+            return None
+        return Rule(rule["id"], when, Requestable(rule["id"], reason, template))
+
+    def _template(self, name: str, value: dict[str, Any], path: tuple[object, ...]) -> Template:
+        self._unique(value["steps"], *path, "steps")
+        self._unique(value.get("evaluators", []), *path, "evaluators")
+        if "request_schema" in value:
+            self._check_request_schema(value["request_schema"], (*path, "request_schema"))
+        reveal = value.get("reveal", "whole")
+        return Template(
+            id=name,
+            **{member: value[member] for member in _PLAIN if member in value},
+            steps=tuple(self._step(step, (*path, "steps", index)) for index, step in enumerate(value["steps"])),
+            evaluators=tuple(
+                Evaluator(
+                    each["id"],
+                    self._condition(each["when"], (*path, "evaluators", index, "when")),
+                    each["decision"],
+                    each["reason"],
+                )
+                for index, each in enumerate(value.get("evaluators", []))
+            ),
+            effect=self._sentence(value["effect"], (*path, "effect")) if "effect" in value else None,
+            provisioned=self._condition(value["provisioned"], (*path, "provisioned"))
+            if "provisioned" in value
+            else None,
+            reveal="whole" if reveal == "whole" else tuple(reveal),
+            mask=tuple(value.get("mask", DEFAULT_MASK)),
+            reason_required=frozenset(value.get("reason_required", ["deny"])),
+        )
+
+    def _step(self, step: dict[str, Any], path: tuple[object, ...]) -> Step:
+        known = self._file.get("groups")
+        for index, group in enumerate(step.get("groups", [])):
+            if known is not None and group not in known:
+                self._source.report("no group has this name", *path, "groups", index)
+        people, resolvers = step.get("people", []), step.get("resolvers", [])
+        if not step.get("groups") and len(people) + len(resolvers) < step.get("quorum", 1):
+            self._source.report("the step names fewer deciders than its quorum", *path, "quorum")
+        return Step(
+            id=step["id"],
+            title=step["title"],
+            groups=frozenset(step.get("groups", [])),
+            people=frozenset(people),
+            resolvers=frozenset(resolvers),
+            quorum=step.get("quorum", 1),
+            veto=step.get("veto", 1),
+            repeat=step.get("repeat", False),
+        )
+
+    def _check_request_schema(self, schema: dict[str, Any], path: tuple[object, ...]) -> None:
+        try:
+            jsonschema_rs.Draft202012Validator(schema, retriever=refuse_to_fetch)
+        except (ValueError, jsonschema_rs.ReferencingError):
+            self._source.report("not a JSON Schema 2020-12 that stands by itself", *path)
+
+    def _unique(self, entries: list[dict[str, Any]], *path: object) -> None:
+        seen: set[str] = set()
+        for index, entry in enumerate(entries):
+            if entry["id"] in seen:
+                self._source.report("the id is used twice", *path, index, "id")
+            seen.add(entry["id"])
+
+    def _condition(self, text: str, path: tuple[object, ...]) -> BoolExpression:
+        try:
+            return self._environment.compile_bool(text)
+        except ExpressionInvalid as error:
+            self._source.report(f"not a usable condition: {error}", *path)
+            return self._never
+
+    def _sentence(self, text: str, path: tuple[object, ...]) -> ValueExpression | None:
+        try:
+            return self._environment.compile_value(text)
+        except ExpressionInvalid as error:
+            self._source.report(f"not a usable expression: {error}", *path)
+            return None

@@ -1,0 +1,104 @@
+"""Who may decide a request: eligibility and separation of duties, judged per person at the moment of deciding.
+
+Decides eligibility only; authentication and the `approval:resolve` right are the caller's duty, and the same rules bind
+automated resolvers (ARS-117). Every comparison errs towards ineligible: two spellings that may be one person are one
+person here. Access Request and Approval Profile, "Approver Eligibility and Separation of Duties".
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from arap_service.domain.policy import Step
+
+NOT_ACTIVE: Final = "not_active"
+IS_SUBJECT: Final = "is_subject"
+IS_SUBMITTER: Final = "is_submitter"
+IS_ACTOR: Final = "is_actor"
+NOT_ASSIGNED: Final = "not_assigned"
+ALREADY_DECIDED: Final = "already_decided"
+COUNTED_ELSEWHERE: Final = "counted_in_another_step"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFacts:
+    """The identities of a request, each as `iss|sub` where the issuer is known and bare otherwise.
+
+    `subject_ids` are the names of the evaluated subject; `agents` the agent and every verified actor of the chain;
+    `client` the submitting client.
+    """
+
+    subject_ids: frozenset[str]
+    submitter: str
+    agents: frozenset[str] = frozenset()
+    client: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who decides: a human with all his identities, or a resolver client (`client_id` set)."""
+
+    id: str
+    active: bool
+    identities: frozenset[str]
+    groups: frozenset[str] = frozenset()
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Eligible:
+    """The person may decide in this step; `exception` names the rule that policy waived, to be recorded."""
+
+    step_id: str
+    exception: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ineligible:
+    """The person may not decide in this step, by the rule of this code."""
+
+    reason: str
+
+
+def may_decide(
+    facts: RequestFacts, person: Person, *, step: Step, counted_in: Collection[str] = ()
+) -> Eligible | Ineligible:
+    """Whether `person` may decide in `step`, having already counted in the steps `counted_in` of this request."""
+    if not person.active:
+        return Ineligible(NOT_ACTIVE)
+    if _is_one_of(person, facts.subject_ids):  # ARS-116, GOV-12: holding a right does not help
+        return Ineligible(IS_SUBJECT)
+    if _is_one_of(person, {facts.submitter} | ({facts.client} if facts.client else set())):
+        return Ineligible(IS_SUBMITTER)
+    if _is_one_of(person, facts.agents):
+        return Ineligible(IS_ACTOR)
+    if not _is_assigned(person, step):
+        return Ineligible(NOT_ASSIGNED)
+    if step.id in counted_in:
+        return Ineligible(ALREADY_DECIDED)
+    if counted_in and not step.repeat:
+        return Ineligible(COUNTED_ELSEWHERE)
+    return Eligible(step.id, COUNTED_ELSEWHERE if counted_in else None)
+
+
+def _is_assigned(person: Person, step: Step) -> bool:
+    if person.client_id is not None:
+        return person.client_id in step.resolvers
+    return person.id in step.people or not step.groups.isdisjoint(person.groups)
+
+
+def _is_one_of(person: Person, marks: Collection[str]) -> bool:
+    own = {_fold(name) for name in (*person.identities, person.id, *((person.client_id,) if person.client_id else ()))}
+    own_bare = {_bare(name) for name in own}
+    folded = {_fold(mark) for mark in marks}
+    # A full name matches itself, a bare one matches whoever bears it at any issuer.
+    return not (own.isdisjoint(folded) and own_bare.isdisjoint(folded) and own.isdisjoint({_bare(m) for m in folded}))
+
+
+def _fold(name: str) -> str:
+    return name.casefold()
+
+
+def _bare(name: str) -> str:
+    _, _, subject = name.partition("|")
+    return subject or name
