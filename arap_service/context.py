@@ -15,6 +15,7 @@ from arap_service.keys import Clock, Keys, TrustedIssuers
 from arap_service.outbound import Outbound
 from arap_service.policy_source import PolicySource
 from arap_service.protocol.sealing import KeyRing
+from arap_service.rates import Rates
 from arap_service.settings import Settings
 from arap_service.store.database import Database
 
@@ -51,4 +52,5 @@ class Context:
     new_id: NewId
     checkpoint: Checkpoint
     outbound: Outbound
+    rates: Rates
     log: FilteringBoundLogger

@@ -179,7 +179,6 @@ class Limits(_Part):
     submissions_per_minute: int = Field(default=600, ge=1)
     polls_per_minute: int = Field(default=6000, ge=1)
     requestable_denials_per_minute: int = Field(default=600, ge=1)
-    tokens_per_minute: int = Field(default=600, ge=1)
     poll_seconds: int = Field(default=5, ge=1)
     callback_timeout_seconds: float = Field(default=10.0, gt=0, le=60)
     callback_ports: frozenset[int] = frozenset({443})

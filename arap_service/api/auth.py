@@ -1,8 +1,9 @@
 """Who is calling over HTTP: an OAuth 2.0 bearer token in the form of RFC 9068, from a configured issuer.
 
 A token is believed when its signature, type, issuer, audience and time are right; what its bearer may do is decided by
-each operation through `Caller.require`. A refusal says nothing about the reason, which goes to the log as a code. Verified
-tokens are remembered by digest, for at most a minute and never past their end. RFC 6750, RFC 9068; ARS-01, PDP-10.
+each operation through `Caller.require`. A refusal says nothing about the reason, which goes to the log as a code.
+Verified tokens are remembered by digest, for at most a minute and never past their end. RFC 6750, RFC 9068; ARS-01,
+PDP-10.
 """
 
 import hashlib
