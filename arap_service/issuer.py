@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, cast
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl
 
 import structlog
@@ -114,7 +114,7 @@ class _Request(OAuth2Request):
 
 
 class _Grant(ClientCredentialsGrant):
-    TOKEN_ENDPOINT_AUTH_METHODS: ClassVar[list[str]] = ["client_secret_basic", "client_secret_post"]
+    TOKEN_ENDPOINT_AUTH_METHODS = ["client_secret_basic", "client_secret_post"]  # noqa: RUF012 - Authlib declares it so
 
     def validate_requested_scope(self) -> None:
         allowed = {str(scope) for scope in _configured(self.request).scopes}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import structlog
 
-from arap_service.domain.policy import Policy, PolicyInvalid, load_policy
+from arap_service.domain.policy import Policy
+from arap_service.domain.policy_load import PolicyInvalid, load_policy
 
 
 class PolicySource:
