@@ -1,0 +1,1 @@
+"""The gateway before the reference git server: rules and configuration, nothing to run."""
