@@ -77,7 +77,7 @@ types: .venv/.dev
 
 .PHONY: imports
 imports: .venv/.dev
-	@$(RUN) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+	@$(RUN) -c 'from importlinter.cli import lint_imports_command; lint_imports_command(["--no-logo"])'
 
 .PHONY: locks-current
 locks-current: .venv/.dev

@@ -3,11 +3,16 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests import legs
 from tests.clock import FakeClock
 from tests.databases import KINDS, Databases, Kind
 from tests.network import NetworkGuard
+
+# How long an example takes says nothing about whether it is right.
+settings.register_profile("house", deadline=None, print_blob=True)
+settings.load_profile("house")
 
 
 def pytest_configure() -> None:
