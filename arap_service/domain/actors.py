@@ -42,3 +42,9 @@ def subject_chain(subject: Mapping[str, Any]) -> Chain:
     """
     properties = subject.get("properties")
     return chain_of(properties.get("act") if isinstance(properties, Mapping) else None)
+
+
+def agent_of(context: Mapping[str, Any]) -> str | None:
+    """The acting agent that an evaluation's context names, as the enforcement point anchored it (PEP-19)."""
+    agent = context.get("agent")
+    return agent if isinstance(agent, str) else None

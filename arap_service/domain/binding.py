@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NewType
 
-from arap_service.domain.actors import ActorMalformed, Chain, chain_of, subject_chain
+from arap_service.domain.actors import ActorMalformed, Chain, agent_of, chain_of, subject_chain
 from arap_service.domain.errors import ExpiredDenial, InvalidDenialBinding
 from arap_service.protocol.arap import parse_instant
 from arap_service.protocol.canonical import (
@@ -169,17 +169,20 @@ def check_freshness(
     return deadline
 
 
-def covers(claims: Claims, about: Tuple4) -> bool:
-    """Whether the claims fix subject, resource, action and bound context, and `about` agrees with all of them.
+def fixes_tuple(claims: Claims) -> bool:
+    """Whether the claims fix subject, resource, action and bound context, inline or by their hash."""
+    inline = (claims.subject, claims.resource, claims.action)
+    is_inline = all(part is not None for part in inline) and (not claims.members or claims.context is not None)
+    return is_inline or claims.binding_hash is not None
 
-    Inline objects and hash must each agree where present (ARS-20, ARS-21). Raises `Unrepresentable` for numbers that
-    nothing can bind.
+
+def covers(claims: Claims, about: Tuple4) -> bool:
+    """Whether `about` agrees with everything that the claims fix, inline and hashed (ARS-20, ARS-21).
+
+    Raises:
+        Unrepresentable: if `about` holds numbers that nothing can bind.
     """
     members = claims.members or ()
-    inline = (claims.subject, claims.resource, claims.action)
-    is_inline = all(part is not None for part in inline) and (not members or claims.context is not None)
-    if not is_inline and claims.binding_hash is None:
-        return False
     if claims.binding_hash is not None and claims.binding_hash not in accepted_binding_hashes(
         *about, members
     ):  # ARS-25
@@ -195,16 +198,24 @@ def covers(claims: Claims, about: Tuple4) -> bool:
     )
 
 
+def claimed_actor(claims: Claims) -> Chain:
+    """The chain of actors of what was denied or approved, from its own claim or from the inline subject.
+
+    Raises:
+        ActorMalformed: if the inline subject carries something else.
+    """
+    if claims.actor is not None:
+        return claims.actor
+    return () if claims.subject is None else subject_chain(claims.subject)
+
+
 def _check_claims(submitted: Submitted, claims: Claims, actor: Chain) -> VerifiedBinding:
-    if not covers(claims, submitted.about):
+    if not fixes_tuple(claims) or not covers(claims, submitted.about):
         raise InvalidDenialBinding
     echoed = submitted.evaluation_id
     if claims.evaluation_id is not None and echoed is not None and echoed != claims.evaluation_id:  # ARS-14
         raise InvalidDenialBinding
-    denied = claims.actor
-    if denied is None and claims.subject is not None:
-        denied = subject_chain(claims.subject)
-    _check_actor(submitted, claims.agent, denied or (), actor)
+    _check_actor(submitted, claims.agent, claimed_actor(claims), actor)
     members = claims.members or ()
     return VerifiedBinding(Bound(submitted.about, members, claims.evaluation_id, claims.template, claims.agent, actor))
 
@@ -224,7 +235,7 @@ def _check_record(submitted: Submitted, record: RecordedDenial, actor: Chain) ->
 
 def _check_actor(submitted: Submitted, agent: str | None, denied: Chain, actor: Chain) -> None:
     # ARS-102: the comparison above excludes `act`, so a dropped or exchanged actor shows only here.
-    if actor != denied or (agent is not None and submitted.about.context.get("agent") != agent):
+    if actor != denied or (agent is not None and agent_of(submitted.about.context) != agent):
         raise InvalidDenialBinding
 
 
