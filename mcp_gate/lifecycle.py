@@ -5,7 +5,7 @@ touches no store; the store applies what `decide` returned and decides nothing. 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import ceil
@@ -187,13 +187,10 @@ Effect = CancelAtBackend | ReportExecution
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What to write: by compare-and-set from `from_` to `to`, with the effects in the same transaction."""
+    """What to write: `after`, by compare-and-set on version and phase of `before`, and the effects with it."""
 
-    from_: Phase
-    to: Phase
-    ending: Ending | None = None
-    cause: Cause | None = None
-    generation: int = 1
+    before: GateTask
+    after: GateTask
     effects: tuple[Effect, ...] = ()
 
 
@@ -211,25 +208,31 @@ def decide(task: GateTask, event: Event, *, now: datetime) -> Transition | Refus
         return Refused("not_in_this_phase")
     if refusal := _refusal(task, event, now):
         return refusal
-    generation = task.generation
-    ending: Ending | None = None
-    cause: Cause | None = None
-    if isinstance(event, ChainRequested):
-        if task.generation >= event.limit:  # PEP-101: the chain is bounded
-            to = Phase.DONE
-        else:
-            generation += 1
+    if isinstance(event, ChainRequested) and task.generation >= event.limit:
+        to = Phase.DONE  # PEP-101: the chain is bounded
+    after = replace(_clocked(task, event), phase=to, version=task.version + 1, updated_at=now, attempts=0)
     if to is Phase.DONE:
         cause = _cause(event)
-        ending = ENDINGS[cause]
-    return Transition(
-        from_=task.phase,
-        to=to,
-        ending=ending,
-        cause=cause,
-        generation=generation,
-        effects=_effects(task, ending, cause),
-    )
+        after = replace(after, ending=ENDINGS[cause], cause=cause, terminalized_at=now)
+    elif isinstance(event, ChainRequested):
+        after = replace(after, generation=task.generation + 1)
+    return Transition(task, after, _effects(task, after))
+
+
+def _clocked(task: GateTask, event: Event) -> GateTask:
+    """The task with the clocks, and for a claim the worker, that `event` sets."""
+    match event:
+        case HandleStored(deadline=until):
+            return replace(task, pending_deadline=until, announced=True)
+        case Approved(approved_until=until):
+            return replace(task, approved_until=until)
+        case Allowed(worker=worker, execution_deadline=until, approved_until=narrowed):
+            known = [clock for clock in (task.approved_until, narrowed) if clock is not None]
+            return replace(task, worker=worker, execution_deadline=until, approved_until=min(known))  # PEP-41
+        case ChainRequested(deadline=until, limit=limit) if task.generation < limit:
+            return replace(task, pending_deadline=until, approved_until=None)
+        case _:
+            return task
 
 
 def _refusal(task: GateTask, event: Event, now: datetime) -> Refused | None:
@@ -264,12 +267,12 @@ def _cause(event: Event) -> Cause:
     return CAUSES[type(event)]
 
 
-def _effects(task: GateTask, ending: Ending | None, cause: Cause | None) -> tuple[Effect, ...]:
-    open_there = cause in {Cause.EXPIRED, Cause.ORPHANED} and task.phase in AT_BACKEND
-    if cause is Cause.CLIENT_CANCELLED or open_there:  # PEP-115: fenced here first, then told to the backend
-        return (CancelAtBackend(task.generation),)
-    if ending in DISPOSITIONS and task.phase in {Phase.GRANTED, Phase.WAITING, Phase.CLAIMED}:
-        return (ReportExecution(task.generation, ending),)
+def _effects(before: GateTask, after: GateTask) -> tuple[Effect, ...]:
+    open_there = after.cause in {Cause.EXPIRED, Cause.ORPHANED} and before.phase in AT_BACKEND
+    if after.cause is Cause.CLIENT_CANCELLED or open_there:  # PEP-115: fenced here first, then told to the backend
+        return (CancelAtBackend(before.generation),)
+    if after.ending in DISPOSITIONS and before.phase in {Phase.GRANTED, Phase.WAITING, Phase.CLAIMED}:
+        return (ReportExecution(before.generation, after.ending),)
     return ()
 
 
@@ -307,7 +310,16 @@ def deadline(task: GateTask) -> datetime:
             return task.pending_deadline
 
 
-def covering_ttl_ms(task: GateTask, until: datetime, *, retention: timedelta) -> int:
-    """`ttlMs` counted from createdAt that covers `until` plus the result's retention; it never shrinks (PEP-73..75)."""
+def retained(task: GateTask, *, retention: timedelta) -> GateTask:
+    """The task with a `ttlMs` that covers its clock, or its end, plus the result's retention.
+
+    `ttlMs` is counted from createdAt always and never shrinks (PEP-73, PEP-74, PEP-75, PEP-79).
+    """
+    until = task.terminalized_at or deadline(task)
     wanted = ceil((until + retention - task.created_at) / timedelta(milliseconds=1))
-    return max(task.ttl_ms, wanted)
+    return replace(task, ttl_ms=max(task.ttl_ms, wanted))
+
+
+def ends_at(task: GateTask) -> datetime:
+    """When `ttlMs` has elapsed."""
+    return task.created_at + timedelta(milliseconds=task.ttl_ms)

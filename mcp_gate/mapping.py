@@ -237,7 +237,7 @@ def _anchor_agent(request: Json, agent: str | None) -> None:
 
 def _entries(request: Json) -> Iterator[tuple[str, Json]]:
     """Each question of the request with the top-level members as its defaults, as AuthZEN merges them."""
-    shared = {name: request[name] for name in ("subject", "action", "resource", "context") if name in request}
+    shared: Json = {name: request[name] for name in ("subject", "action", "resource", "context") if name in request}
     if "evaluations" not in request:
         yield "evaluation", shared
     for index, entry in enumerate(request.get("evaluations", ())):
