@@ -29,6 +29,7 @@ def test_the_catalogue_is_whole() -> None:
         ([], {}, "neither a test nor a reason"),
         ([CLAIM], {"ARS-20": REASON}, "still listed as open"),
         ([CLAIM, Claim("ARS-999", "tests/test_x.py", "test_x")], {}, "not in the catalogue"),
+        ([CLAIM, Claim("X-43", "tests/test_x.py", "test_x")], {}, "not in the catalogue"),
         ([CLAIM], {"ARS-999": REASON}, "not in the catalogue"),
         ([], {"ARS-20": "later"}, "explains nothing"),
         ([], {"ARS-20": "there was no time for this one"}, "explains nothing"),
@@ -38,6 +39,10 @@ def test_a_disagreement_is_named(claimed: list[Claim], still_open: dict[str, str
     found = list(requirements.problems([ROW], claimed, still_open))
     assert len(found) == 1
     assert problem in found[0]
+
+
+def test_a_decision_may_be_named_without_being_counted() -> None:
+    assert list(requirements.problems([ROW], [CLAIM, Claim("X-42", "tests/test_x.py", "test_x")], {})) == []
 
 
 def test_an_id_that_stands_twice_in_the_catalogue_is_named() -> None:
