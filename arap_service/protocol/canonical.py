@@ -139,7 +139,7 @@ def strict_loads(raw: bytes | str, *, max_depth: int = 128) -> JsonValue:
     if text.count("[") + text.count("{") > max_depth and _is_deeper(value, max_depth):
         raise InvalidJson("depth")
     if _SURROGATE_ESCAPE.search(text) is not None and _has_surrogate(json.dumps(value, ensure_ascii=False)):
-        raise InvalidJson("surrogate", _first(value, _is_broken_text) or "")
+        raise InvalidJson("surrogate", _first(value, _is_broken_text))
     return value  # type: ignore[no-any-return]  # the decoder makes JSON values and nothing else
 
 
@@ -177,7 +177,7 @@ def _located(code: str, text: str) -> InvalidJson:
     except RecursionError:
         return InvalidJson("depth")
     if code == "number":
-        return InvalidJson(code, _first(value, _is_infinite) or "")
+        return InvalidJson(code, _first(value, _is_infinite))
     twice = next((path, name) for path, found in _walk(value) for name in _repeated(found))
     return InvalidJson(code, json_pointer(_names(twice)))
 
@@ -206,12 +206,14 @@ def _has_surrogate(text: str) -> bool:
     return False
 
 
-def _first(value: object, is_fault: Callable[[object], bool]) -> str | None:
+def _first(value: object, is_fault: Callable[[object], bool]) -> str:
     """Pointer of the first faulty value in document order; a faulty name counts as a fault of its object."""
-    for path, found in _walk(value):
-        if is_fault(found) or (isinstance(found, dict) and any(is_fault(name) for name in found)):
-            return json_pointer(_names(path))
-    return None
+
+    def is_faulty(found: object) -> bool:
+        names = found if isinstance(found, dict) else ()
+        return is_fault(found) or any(not isinstance(name, str) or is_fault(name) for name in names)
+
+    return next((json_pointer(_names(path)) for path, found in _walk(value) if is_faulty(found)), "")
 
 
 def _walk(value: object) -> Iterator[tuple[_Path, object]]:
@@ -276,7 +278,7 @@ def canonical(value: object) -> bytes:
         raise Unrepresentable("") from None
     except ValueError:
         # Also a name with an unpaired surrogate, which rfc8785 lets through as a UnicodeEncodeError.
-        raise Unrepresentable(_first(value, _has_no_form) or "") from None
+        raise Unrepresentable(_first(value, _has_no_form)) from None
 
 
 def _has_no_form(value: object) -> bool:

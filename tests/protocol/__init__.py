@@ -1,0 +1,1 @@
+"""Tests of the shapes, comparisons, signatures, seals and expressions on the wire."""
