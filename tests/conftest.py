@@ -1,5 +1,6 @@
 """What every test shares: a closed network, a clock, both database engines, and the rule for missing parts."""
 
+import importlib
 from collections.abc import Iterator
 
 import pytest
@@ -82,5 +83,15 @@ def engine_kind(request: pytest.FixtureRequest) -> Kind:
 def engine_url(engine_kind: Kind, databases: Databases) -> Iterator[str]:
     """URL of an empty database of this test alone, on each engine in turn."""
     url = databases.empty(engine_kind)
+    yield url
+    databases.drop(url)
+
+
+@pytest.fixture
+def service_url(engine_kind: Kind, databases: Databases) -> Iterator[str]:
+    """URL of a database of this test alone that has the tables of the service, on each engine in turn."""
+    # Imported late: the gate's tests share this file and run without the service's dependencies.
+    migrate = importlib.import_module("arap_service.store.migrate")
+    url = databases.copy_of(engine_kind, "service", migrate.upgrade)
     yield url
     databases.drop(url)

@@ -1,0 +1,39 @@
+"""The work that no request does: deliveries, deadlines, retention, fresh rules and keys.
+
+Every loop does its work, then waits for a wake-up or its interval, whatever comes first. A failed round is logged and
+the loop goes on; what a round left undone is still in the database for the next.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import anyio.to_thread
+
+from arap_service.context import Context
+
+Round = Callable[[Context], Awaitable[object]]
+
+
+async def run_background(ctx: Context) -> None:
+    """Run every loop until cancelled."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(_loop, ctx, "rules", _refresh_rules, 2.0)
+        group.start_soon(_loop, ctx, "keys", _refresh_keys, 60.0)
+
+
+async def _refresh_rules(ctx: Context) -> None:
+    await anyio.to_thread.run_sync(ctx.policy.refresh)
+
+
+async def _refresh_keys(ctx: Context) -> None:
+    await ctx.keys.reload(ctx.database, ctx.ring)
+
+
+async def _loop(ctx: Context, name: str, work: Round, interval: float) -> None:
+    with ctx.database.subscribe(name) as subscription:
+        while True:
+            try:
+                await work(ctx)
+            except Exception:  # the top of a worker loop
+                ctx.log.exception("round_failed", loop=name)
+            await subscription.wait(interval)

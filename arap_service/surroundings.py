@@ -1,0 +1,99 @@
+"""Builds a `Context` from the configuration: opens the database, reads keys and rules, names who is trusted.
+
+What can be wrong at a start is found here, before anything listens. Everything that a test wants to hold in its hands
+(clock, ids, network, the point of a crash) can be given; the defaults are the real ones.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from arap_service.checkpoints import Checkpoint, passing
+from arap_service.context import Context, NewId, Trust, random_id
+from arap_service.jwks import Fetch, RemoteKeys, fetch_keys
+from arap_service.key_file import load_ring
+from arap_service.keys import Clock, Keys, KeySource, TrustedIssuers, Use
+from arap_service.outbound import Outbound
+from arap_service.policy_source import PolicySource
+from arap_service.rates import Rates
+from arap_service.settings import Settings, TrustedSigner
+from arap_service.store.database import Database
+
+
+def utc_now() -> datetime:
+    """The present moment."""
+    return datetime.now(UTC)
+
+
+def trust(settings: Settings, keys: Keys, *, fetch: Fetch, clock: Clock) -> Trust:
+    """Whose signatures count for what: ourselves under the identifier of each role, and whoever is configured."""
+
+    def remote(signers: tuple[TrustedSigner, ...]) -> dict[str, KeySource]:
+        return {signer.issuer: RemoteKeys(signer.jwks_uri, fetch=fetch, clock=clock) for signer in signers}
+
+    access = remote(settings.issuers)
+    audiences = {issuer.issuer: issuer.audience or settings.identifier for issuer in settings.issuers}
+    if settings.builtin_issuer.enabled:
+        access[settings.builtin_issuer_identifier] = keys.source(Use.ACCESS_TOKEN)
+        audiences[settings.builtin_issuer_identifier] = settings.identifier
+    return Trust(
+        binding=TrustedIssuers({**remote(settings.trusted_pdps), settings.identifier: keys.source(Use.BINDING)}),
+        approval=TrustedIssuers(
+            {**remote(settings.trusted_services), settings.access_request_endpoint: keys.source(Use.APPROVAL)}
+        ),
+        access=TrustedIssuers(access),
+        audiences=audiences,
+    )
+
+
+async def open_context(
+    settings: Settings,
+    *,
+    clock: Clock = utc_now,
+    new_id: NewId = random_id,
+    checkpoint: Checkpoint = passing,
+    outbound: Outbound | None = None,
+    fetch: Fetch = fetch_keys,
+) -> Context:
+    """Open everything that the settings name; close it with `context.database.aclose()`.
+
+    Raises:
+        SettingsInvalid, PolicyInvalid, StoreUnavailable, OSError: Something is not as configured.
+    """
+    ring = load_ring(settings.key_file)
+    policy = PolicySource.open(settings.policy_path)
+    database = Database.open(settings.database)
+    try:
+        keys = await Keys.load_or_create(database, ring, clock=clock)
+    except BaseException:
+        await database.aclose()
+        raise
+    limits = settings.limits
+    log: Any = structlog.get_logger("arap")
+    return Context(
+        settings=settings,
+        database=database,
+        policy=policy,
+        keys=keys,
+        ring=ring,
+        trust=trust(settings, keys, fetch=fetch, clock=clock),
+        clock=clock,
+        new_id=new_id,
+        checkpoint=checkpoint,
+        outbound=outbound
+        or Outbound(
+            ports=limits.callback_ports,
+            insecure_loopback=settings.insecure_loopback,
+            timeout=limits.callback_timeout_seconds,
+        ),
+        rates=Rates(
+            {
+                "submission": limits.submissions_per_minute,
+                "poll": limits.polls_per_minute,
+                "denial": limits.requestable_denials_per_minute,
+            },
+            clock=clock,
+        ),
+        log=log,
+    )
