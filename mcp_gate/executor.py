@@ -30,7 +30,9 @@ from mcp_gate.upstream import without_server_info
 
 INTERNAL_ERROR: Final = -32603
 INVALID_PARAMS: Final = -32602
-ASKED_FOR_INPUT: Final = "The tool was started and asked for input, which cannot be given during deferred execution. It may have had effects."
+ASKED_FOR_INPUT: Final = (
+    "The tool was started and asked for input, which is not possible here. It may have had effects."
+)
 CLIENT: Final = {"name": "mcp_gate", "version": "1"}
 
 log = structlog.get_logger(__name__)
