@@ -70,29 +70,39 @@ def requirements() -> str:
     return "\n".join(row for name in sorted(names) for row in lock[name]) + "\n"
 
 
+def environment(folder: Path) -> Path:
+    """Build the wheel and make the environment under `folder`; the path of its Python.
+
+    Raises:
+        subprocess.CalledProcessError: when a step fails; what it said is on standard error.
+    """
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    venv.create(folder / "venv", with_pip=True)
+    python = folder / "venv" / "bin" / "python"
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input"]
+    (folder / "gate.txt").write_text(requirements(), encoding="utf-8")
+    subprocess.run([*pip, "--require-hashes", "-r", str(folder / "gate.txt")], check=True)
+    subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
+    return python
+
+
 def main() -> int:
-    """Build the wheel, make the environment, look into it, run the gate's tests there."""
+    """Make the environment, look into it, and run the gate's tests there, away from the source."""
     with tempfile.TemporaryDirectory(prefix="arap-gate-") as name:
         folder = Path(name)
-        python = folder / "venv" / "bin" / "python"
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input"]
-        build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-        subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        (wheel,) = folder.glob("*.whl")
-        venv.create(folder / "venv", with_pip=True)
-        (folder / "gate.txt").write_text(requirements(), encoding="utf-8")
-        subprocess.run([*pip, "--require-hashes", "-r", str(folder / "gate.txt")], check=True)
-        subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
-        subprocess.run([str(python), "-I", "-c", PROBE, *ABSENT], cwd=folder, check=True)
+        try:
+            python = environment(folder)
+            subprocess.run([str(python), "-I", "-c", PROBE, *ABSENT], cwd=folder, check=True)
+        except subprocess.CalledProcessError as error:
+            return error.returncode
         print(f"clean environment with the gate alone: no {', '.join(ABSENT)}", flush=True)
         shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-        for setting in ("pyproject.toml", "alembic"):
-            source = ROOT / setting
-            copy = shutil.copytree if source.is_dir() else shutil.copy
-            copy(source, folder / setting)
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        surroundings = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         tests = [str(python), "-m", "pytest", "-q", "tests/gate"]
-        return subprocess.run(tests, cwd=folder, env=environment, check=False).returncode
+        return subprocess.run(tests, cwd=folder, env=surroundings, check=False).returncode
 
 
 if __name__ == "__main__":
