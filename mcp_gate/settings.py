@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, Self
 from urllib.parse import urlsplit
 
 import yaml
-from arap_service.protocol.sealing import KeyRing
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -25,6 +24,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from arap_service.protocol.sealing import KeyRing
 
 DEFAULT_SCOPE: Final = "authzen:evaluate arap:submit arap:status arap:result arap:cancel arap:report"
 KEY_BYTES: Final = 32
@@ -182,6 +183,9 @@ class GateSettings(BaseSettings):
     issuers: tuple[Issuer, ...] = ()
     front: Front = Field(default_factory=lambda: Front(stdio=True))
     stdio: Stdio | None = None
+    anonymous: StdioPrincipal | None = None
+    subject_claim: str = "sub"
+    agent_claim: str = "client_id"
     upstream: Upstream | None = None
     database: str = "sqlite:///mcp-gate.sqlite"
     key_file: Path = Path("mcp-gate.keys.yaml")
@@ -213,11 +217,17 @@ class GateSettings(BaseSettings):
             )
         if self.front.stdio and self.stdio is None and self.upstream is not None:
             raise ValueError("stdio.principal is missing: on stdio nobody authenticates the caller, so name it")
-        if self.front.http is not None and self.upstream is not None and not (self.issuers and self.resource):
+        if self.anonymous is not None and not (self.insecure_loopback and self._is_local()):
+            raise ValueError("anonymous is for tests on a loopback address, and only with insecure_loopback: true")
+        identified = self.anonymous is not None or (self.issuers and self.resource)
+        if self.front.http is not None and self.upstream is not None and not identified:
             raise ValueError("issuers and resource are missing: an HTTP front needs them to verify bearer tokens")
         for key, url in self._urls():
             self._require_secure(key, url)
         return self
+
+    def _is_local(self) -> bool:
+        return self.front.http is None or is_loopback(self.front.bind()[0])
 
     def _urls(self) -> list[tuple[str, str]]:
         found: list[tuple[str, str | None]] = [

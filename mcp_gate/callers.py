@@ -1,0 +1,72 @@
+"""Who is calling: from the verified token of the request, or from the configuration where there is no token.
+
+Decides nothing about what the caller may do. Design section 3; COAZ, "Token Integrity".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import AccessToken
+from mcp.server.context import ServerRequestContext
+
+from mcp_gate.errors import GateError
+from mcp_gate.mapping import Principal
+from mcp_gate.settings import GateSettings, StdioPrincipal
+
+
+class Unidentified(GateError):
+    """Nothing says who is calling, so nothing can be decided (-32603)."""
+
+    text = "The caller is not identified; the tool did not run"
+
+
+@dataclass(frozen=True, slots=True)
+class FrontCaller:
+    """The caller of one request; `claims` are verified."""
+
+    principal: Principal
+    claims: Mapping[str, Any]
+
+
+def caller_of(ctx: ServerRequestContext[Any, Any], settings: GateSettings) -> FrontCaller:
+    """The caller behind a request.
+
+    Raises:
+        Unidentified: there is neither a verified token nor a configured principal that applies.
+    """
+    token = get_access_token()
+    if token is not None:
+        return _of_token(token, settings)
+    # A principal of stdio must never stand in for an HTTP caller whom nobody authenticated.
+    configured = settings.stdio.principal if ctx.request is None and settings.stdio is not None else settings.anonymous
+    if configured is None:
+        raise Unidentified
+    return _of_configuration(configured)
+
+
+def _of_token(token: AccessToken, settings: GateSettings) -> FrontCaller:
+    claims = {"client_id": token.client_id, "sub": token.subject, **(token.claims or {})}
+    issuer, subject = claims.get("iss"), claims.get(settings.subject_claim)
+    if not isinstance(issuer, str) or not isinstance(subject, str) or not issuer or not subject:
+        raise Unidentified
+    agent = claims.get(settings.agent_claim)
+    return FrontCaller(
+        Principal(
+            iss=issuer,
+            sub=subject,
+            client_id=token.client_id,
+            agent=agent if isinstance(agent, str) else None,
+            delegation=claims.get("act"),
+        ),
+        claims,
+    )
+
+
+def _of_configuration(configured: StdioPrincipal) -> FrontCaller:
+    principal = Principal(
+        iss=configured.iss, sub=configured.sub, client_id=configured.client, agent=configured.agent or configured.client
+    )
+    claims: dict[str, Any] = {"iss": configured.iss, "sub": configured.sub, "client_id": configured.client}
+    return FrontCaller(principal, claims)
