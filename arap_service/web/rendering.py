@@ -84,6 +84,7 @@ def environment() -> Environment:
             "absolute": words.absolute,
             "counted": words.counted,
             "disposition": words.disposition,
+            "named": words.named,
             "pointer": words.pointer,
             "relative": words.relative,
             "risk": words.risk,

@@ -8,6 +8,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
+from arap_service.web.visible import visible
+
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 STATUS: Final[Mapping[str, str]] = MappingProxyType(
@@ -41,7 +43,7 @@ WHY_NOT: Final[Mapping[str, str]] = MappingProxyType(
         "is_actor": "You take part in carrying out this request, so somebody else has to decide it.",
         "not_assigned": "You are not among the people who decide requests of this kind.",
         "already_decided": "Your decision is recorded below and cannot be changed.",
-        "counted_in_another_step": "Your decision already counts in another step; somebody else has to decide this one.",
+        "counted_in_another_step": "You already count in another step, so somebody else has to decide this one.",
     }
 )
 
@@ -61,10 +63,12 @@ def span(seconds: float) -> str:
 
 def relative(moment: datetime, now: datetime) -> str:
     """`in 14 minutes`, `just now` or `2 hours ago`."""
-    seconds = (moment - now).total_seconds()
-    if abs(seconds) < 5:
+    seconds = int((moment - now).total_seconds())
+    distance = abs(seconds)
+    if distance < 5:
         return "just now"
-    return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
+    words = span(distance - distance % 60 if distance >= 60 else distance)  # a page does not tick by the second
+    return f"in {words}" if seconds > 0 else f"{words} ago"
 
 
 def absolute(moment: datetime) -> str:
@@ -90,6 +94,15 @@ def disposition(value: str) -> str:
 def why_not(code: str) -> str:
     """Why the reader may not decide, in a sentence; text that is no code of ours is a sentence already."""
     return WHY_NOT.get(code, code if " " in code else "You may not decide this request.")
+
+
+def named(thing: object) -> str:
+    """A subject, resource or action in a reader's order: `ada (user)`."""
+    if not isinstance(thing, Mapping):
+        return visible(thing)
+    name = thing.get("id", thing.get("name", ""))
+    kind = thing.get("type")
+    return visible(f"{name} ({kind})" if kind else name)
 
 
 def pointer(value: str) -> str:

@@ -1,0 +1,100 @@
+// Comfort only: every function of the desk works without this file. It decides nothing and stores nothing.
+"use strict";
+
+(() => {
+  const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+  const local = new Intl.DateTimeFormat("en-GB", {
+    day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short",
+  });
+
+  const span = (seconds) => {
+    const index = units.findIndex(([, size]) => seconds >= size);
+    if (index < 0) return "0 seconds";
+    const count = Math.floor(seconds / units[index][1]);
+    const parts = [[count, units[index][0]]];
+    if (count < 10 && index + 1 < units.length) {
+      const rest = Math.floor((seconds % units[index][1]) / units[index + 1][1]);
+      if (rest) parts.push([rest, units[index + 1][0]]);
+    }
+    return parts.map(([n, unit]) => `${n} ${unit}${n === 1 ? "" : "s"}`).join(" ");
+  };
+
+  // The server's clock decides; the difference to this machine's is taken once, when the page arrives.
+  const served = Date.parse(document.documentElement.dataset.now);
+  const skew = Number.isNaN(served) ? 0 : served - Date.now();
+
+  const refreshTimes = () => {
+    const now = Date.now() + skew;
+    for (const element of document.querySelectorAll("[data-relative]")) {
+      const seconds = Math.trunc((Date.parse(element.dataset.relative) - now) / 1000);
+      const distance = Math.abs(seconds);
+      const words = span(distance >= 60 ? distance - (distance % 60) : distance);
+      const text = distance < 5 ? "just now" : seconds > 0 ? `in ${words}` : `${words} ago`;
+      if (element.textContent !== text) element.textContent = text;
+    }
+    for (const element of document.querySelectorAll("time[data-local]")) {
+      element.title = element.textContent;
+      element.textContent = local.format(new Date(element.dateTime));
+      delete element.dataset.local;
+    }
+  };
+
+  const announce = (text) => {
+    const announcer = document.getElementById("announcer");
+    if (announcer) announcer.textContent = text;
+  };
+
+  const rows = () => [...document.querySelectorAll("[data-row]")];
+  const move = (step) => {
+    const all = rows();
+    const at = all.indexOf(document.activeElement);
+    all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + step))]?.focus();
+  };
+  const keys = {
+    j: () => move(1),
+    k: () => move(-1),
+    o: () => document.activeElement?.matches("[data-row]") && document.activeElement.click(),
+    a: () => document.getElementById("approve")?.focus(),
+    d: () => document.getElementById("deny-reason")?.focus(),
+    "?": () => {
+      const help = document.getElementById("keys");
+      if (help) help.open ? help.close() : help.showModal();
+    },
+  };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (event.target instanceof Element && event.target.matches("input, textarea, select")) return;
+    const action = keys[event.key];
+    if (action) {
+      event.preventDefault();
+      action();
+    }
+  });
+
+  document.addEventListener("submit", (event) => {
+    const button = event.submitter;
+    if (event.target.method !== "post" || !(button instanceof HTMLButtonElement)) return;
+    // A second click would be refused anyway; this spares the reader that page.
+    setTimeout(() => { button.disabled = true; button.setAttribute("aria-busy", "true"); });
+  });
+  window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+
+  let focused = null;
+  document.addEventListener("htmx:before:swap", () => { focused = document.activeElement?.getAttribute("href"); });
+  document.addEventListener("htmx:after:swap", () => {
+    refreshTimes();
+    if (document.getElementById("queue")) {
+      if (focused) rows().find((row) => row.getAttribute("href") === focused)?.focus();
+      announce("The list of requests was updated.");
+    } else {
+      announce("This request has changed.");
+    }
+    focused = null;
+  });
+
+  document.getElementById("notice")?.focus();
+  document.querySelector("[aria-invalid='true']")?.focus();
+  refreshTimes();
+  setInterval(refreshTimes, 1000);
+})();
