@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from pydantic import JsonValue
-from sqlalchemy import func, update
+from sqlalchemy import update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, select
 
@@ -129,11 +129,6 @@ def chains(session: Session) -> list[str]:
     """The names of all chains that have entries, or should have."""
     heads = select(AuditHead.chain).union(select(AuditEntry.chain))
     return [name for (name,) in session.execute(heads.order_by("chain"))]
-
-
-def length(session: Session, chain: str) -> int:
-    """How many entries `chain` has."""
-    return session.exec(select(func.count()).select_from(AuditEntry).where(AuditEntry.chain == chain)).one()
 
 
 def _next_place(session: WriteSession, chain: str) -> tuple[int, str]:

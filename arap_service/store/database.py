@@ -86,9 +86,13 @@ class Database:
             writer = create_engine(parsed, pool_size=2 * READERS, max_overflow=0, pool_pre_ping=True)
             reader = writer.execution_options(postgresql_readonly=True)
             bell = Bell(writer)
-        with unavailable(parsed), writer.begin():
-            pass
-        return cls(writer, reader, bell=bell)
+        opened = cls(writer, reader, bell=bell)
+        try:
+            opened.write_now(lambda _: None)
+        except StoreUnavailable:
+            opened.close()
+            raise
+        return opened
 
     @property
     def is_sqlite(self) -> bool:
@@ -120,6 +124,7 @@ class Database:
         """Like `write`, in the calling thread, for commands and tests."""
         with unavailable(self.url), WriteSession(self._writer, expire_on_commit=False) as session:
             with session.begin():
+                session.connection()  # begins, and so waits for its turn, before the first statement
                 result = work(session)
             topics = tuple(session.info.get("topics", ()))
         if topics:

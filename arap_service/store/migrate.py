@@ -37,7 +37,7 @@ def upgrade(url: str, *, busy_seconds: float = 60.0) -> None:
         StoreUnavailable: The database cannot be opened, reached or written.
         SchemaOutdated: Rows refer to rows that do not exist; nothing was changed.
     """
-    with _migrating(url, busy_seconds=busy_seconds) as connection:
+    with migrating(url, busy_seconds=busy_seconds) as connection:
         command.upgrade(config(connection), "head")
 
 
@@ -48,7 +48,7 @@ def check(url: str) -> None:
         StoreUnavailable: The database cannot be opened or reached.
         SchemaOutdated: It is older or newer, or was changed by hand.
     """
-    with _migrating(url, busy_seconds=5.0) as connection:
+    with migrating(url, busy_seconds=5.0) as connection:
         context = _context(connection)
         head = ScriptDirectory.from_config(config(connection)).get_current_head()
         if context.get_current_revision() != head:
@@ -85,7 +85,13 @@ def _folder() -> Path:
 
 
 @contextmanager
-def _migrating(url: str, *, busy_seconds: float) -> Iterator[Connection]:
+def migrating(url: str, *, busy_seconds: float) -> Iterator[Connection]:
+    """A connection in one transaction that no other process migrates beside; committed at the end.
+
+    Raises:
+        StoreUnavailable: The database cannot be opened, reached or written.
+        SchemaOutdated: Rows refer to rows that do not exist; nothing was changed.
+    """
     parsed = parse_url(url)
     with unavailable(parsed), _locked(parsed, busy_seconds=busy_seconds) as connection:
         yield connection

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, exists, false, or_, select, update
 from sqlmodel import Session, col
 from sqlmodel import select as select_rows
 
@@ -170,7 +170,8 @@ def forget_old(session: WriteSession, *, now: datetime, denials_before: datetime
 def is_voiced_by(voices: Mapping[str, Sequence[str]]) -> ColumnElement[bool]:
     """A condition: one of `voices` (kind → names) may speak in a step of the task."""
     speaks = or_(
-        *(and_(col(StepVoice.kind) == kind, col(StepVoice.name).in_(names)) for kind, names in voices.items() if names)
+        false(),
+        *(and_(col(StepVoice.kind) == kind, col(StepVoice.name).in_(names)) for kind, names in voices.items() if names),
     )
     return col(Task.id).in_(select(col(StepVoice.task_id)).where(speaks))
 

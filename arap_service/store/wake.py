@@ -16,7 +16,8 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 CHANNEL: Final = "arap"
-_LOOK: Final = 5.0  # seconds until the listener looks again, or tries to connect again
+_LOOK: Final = 5.0  # seconds until the listener looks whether to stop, should its own notice have been lost
+_PAUSE: Final = 1.0  # seconds before it connects again
 
 
 class Subscription:
@@ -120,16 +121,16 @@ class Bell:
         while not self._stop.is_set():
             try:
                 self._listen_once()
-            except Exception:  # noqa: BLE001  # the top of a worker loop; waiters poll meanwhile
-                structlog.get_logger(__name__).exception("listener_disconnected")
-                self._stop.wait(_LOOK)
+            except Exception as error:  # noqa: BLE001  # the top of a worker loop; waiters poll meanwhile
+                structlog.get_logger(__name__).warning("listener_disconnected", error=type(error).__name__)
+                self._stop.wait(_PAUSE)
 
     def _listen_once(self) -> None:
         assert self._engine is not None  # noqa: S101  # the listener is started only with an engine
         pooled = self._engine.raw_connection()
+        connection: Any = pooled.driver_connection
         pooled.detach()  # ours until the end, so that it takes no place in the pool
         try:
-            connection: Any = pooled.driver_connection
             connection.autocommit = True
             connection.execute(f"LISTEN {CHANNEL}")
             while not self._stop.is_set():
