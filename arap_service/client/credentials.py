@@ -1,0 +1,86 @@
+"""Authenticates HTTP calls by the client-credentials grant (RFC 6749 section 4.4).
+
+One object serves synchronous and asynchronous clients: `httpx2` drives the same flow for both. A token is kept until
+shortly before it ends and asked for again when a server stops accepting it. The secret goes to the token endpoint only.
+"""
+
+import base64
+import time
+from collections.abc import Callable, Generator
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx2
+
+_EARLY: Final = 30.0
+_SHORTEST: Final = 5.0
+
+
+class TokenRefused(httpx2.HTTPError):
+    """The token endpoint gave no token; `error` is its code, such as `invalid_client`."""
+
+    def __init__(self, status: int, error: str) -> None:
+        super().__init__(f"the token endpoint answered {status} ({error})")
+        self.status = status
+        self.error = error
+
+
+class ClientCredentials(httpx2.Auth):
+    """A token source for the `auth` of an httpx2 client; `now` is a clock in seconds."""
+
+    requires_response_body = True
+
+    def __init__(
+        self,
+        token_endpoint: str,
+        *,
+        client_id: str,
+        client_secret: str,
+        scope: str | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._endpoint = token_endpoint
+        pair = f"{quote(client_id, safe='')}:{quote(client_secret, safe='')}"
+        self._basic = "Basic " + base64.b64encode(pair.encode()).decode()
+        self._form = {"grant_type": "client_credentials"} | ({} if scope is None else {"scope": scope})
+        self._now = now
+        self._token: str | None = None
+        self._until = 0.0
+
+    def __repr__(self) -> str:
+        return f"ClientCredentials({self._endpoint!r})"
+
+    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+        """Send `request` with a token, with a new one if the first is not accepted."""
+        reused = self._token is not None and self._now() < self._until
+        if not reused:
+            self._keep((yield self._token_request()))
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        response = yield request
+        if response.status_code == 401 and reused:
+            self._token = None
+            self._keep((yield self._token_request()))
+            request.headers["Authorization"] = f"Bearer {self._token}"
+            yield request
+
+    def _token_request(self) -> httpx2.Request:
+        return httpx2.Request(
+            "POST",
+            self._endpoint,
+            data=self._form,
+            headers={"Authorization": self._basic, "Accept": "application/json"},
+        )
+
+    def _keep(self, response: httpx2.Response) -> None:
+        body: Any = None
+        try:
+            body = response.json()
+        except ValueError:
+            raise TokenRefused(response.status_code, "not_json") from None
+        if response.status_code != 200 or not isinstance(body, dict) or not isinstance(body.get("access_token"), str):
+            code = body.get("error") if isinstance(body, dict) else None
+            raise TokenRefused(response.status_code, code if isinstance(code, str) else "no_token")
+        seconds = body.get("expires_in")
+        lifetime = float(seconds) if isinstance(seconds, int | float) else 60.0
+        self._token = body["access_token"]
+        self._until = self._now() + max(lifetime - _EARLY, min(lifetime, _SHORTEST))

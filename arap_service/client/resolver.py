@@ -1,0 +1,251 @@
+"""The resolver API in a dozen lines of use, synchronous and asynchronous.
+
+    with Resolver("https://approvals.example", auth=ClientCredentials(...)) as resolver:
+        for request in resolver.queue(mine=True):
+            resolver.decide(request["id"], "approve", version=request["version"])
+
+Answers are the documents of the API as they are. Reading is retried, and so is deciding, under one idempotency key, so
+that a lost answer never becomes a second vote. Nothing is decided here. See design.md section 6.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Self
+from urllib.parse import quote
+
+import httpx2
+import stamina
+
+Document = dict[str, Any]
+Decision = Literal["approve", "deny"]
+_TRANSIENT: Final = frozenset({429, 502, 503, 504})
+_ATTEMPTS: Final = 4
+_PATIENCE: Final = 20.0
+
+
+class ResolverError(Exception):
+    """The service refused; `type` is the problem URN and `problem` the whole problem document."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        super().__init__(f"{status} {problem.get('title', 'unexplained')}")
+        self.status = status
+        self.type = str(problem.get("type", "about:blank"))
+        self.problem = dict(problem)
+
+
+class NotFound(ResolverError):
+    """No such request, or none that this caller may see."""
+
+
+class Conflict(ResolverError):
+    """Somebody was faster: `problem` holds the current status and version."""
+
+
+class Unavailable(Exception):
+    """The service could not be reached or asked for patience, also after several attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    method: str
+    path: str
+    params: Mapping[str, str | int] = field(default_factory=dict)
+    body: Document | None = None
+    key: str | None = None
+
+    @property
+    def is_repeatable(self) -> bool:
+        return self.method == "GET" or self.key is not None
+
+    def request(self, client: httpx2.Client | httpx2.AsyncClient) -> httpx2.Request:
+        headers = {} if self.key is None else {"Idempotency-Key": self.key}
+        return client.build_request(self.method, self.path, params=dict(self.params), json=self.body, headers=headers)
+
+
+def _queue(cursor: str | None, filters: Mapping[str, str | int | bool | None]) -> _Call:
+    params: dict[str, str | int] = {}
+    for name, value in {**filters, "cursor": cursor}.items():
+        if value is not None:
+            params[name] = str(value).lower() if isinstance(value, bool) else value
+    return _Call("GET", "/requests", params)
+
+
+def _get(request_id: str) -> _Call:
+    return _Call("GET", f"/requests/{quote(request_id, safe='')}")
+
+
+def _decide(request_id: str, decision: Decision, version: int, reason: str | None, approved_until: str | None) -> _Call:
+    body: Document = {"decision": decision, "version": version}
+    body |= {} if reason is None else {"reason": reason}
+    body |= {} if approved_until is None else {"approved_until": approved_until}
+    return _Call("POST", f"/requests/{quote(request_id, safe='')}/decisions", body=body, key=secrets.token_urlsafe(16))
+
+
+def _revoke(approval_id: str, reason: str | None) -> _Call:
+    body: Document = {} if reason is None else {"reason": reason}
+    return _Call("POST", f"/approvals/{quote(approval_id, safe='')}/revoke", body=body)
+
+
+def _document(response: httpx2.Response) -> Document:
+    if response.status_code in _TRANSIENT:
+        raise Unavailable(f"the service answered {response.status_code}")
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if response.is_success and isinstance(body, dict):
+        return body
+    problem = body if isinstance(body, dict) else {}
+    kind = {404: NotFound, 409: Conflict}.get(response.status_code, ResolverError)
+    raise kind(response.status_code, problem)
+
+
+def _attempts(call: _Call) -> int:
+    return _ATTEMPTS if call.is_repeatable else 1
+
+
+def _options(base: str) -> dict[str, Any]:
+    # Redirects are not followed: credentials go to the configured origin or nowhere.
+    return {"base_url": base.rstrip("/") + "/resolver/v1", "follow_redirects": False, "timeout": 10.0}
+
+
+class Resolver:
+    """A synchronous client of the resolver API of the service at `identifier`."""
+
+    def __init__(self, identifier: str, *, auth: httpx2.Auth, transport: httpx2.BaseTransport | None = None) -> None:
+        self._client = httpx2.Client(**_options(identifier), auth=auth, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def queue(
+        self,
+        *,
+        status: str | None = None,
+        mine: bool | None = None,
+        template: str | None = None,
+        subject: str | None = None,
+        q: str | None = None,
+    ) -> Iterator[Document]:
+        """The requests that match, over all pages.
+
+        Raises:
+            ResolverError, Unavailable: As for every call.
+        """
+        filters = {"status": status, "mine": mine, "template": template, "subject": subject, "q": q}
+        cursor: str | None = None
+        while True:
+            page = self._answer(_queue(cursor, filters))
+            yield from page["items"]
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+    def get(self, request_id: str) -> Document:
+        """One request with everything that this caller may see."""
+        return self._answer(_get(request_id))
+
+    def decide(
+        self,
+        request_id: str,
+        decision: Decision,
+        *,
+        version: int,
+        reason: str | None = None,
+        approved_until: str | None = None,
+    ) -> Document:
+        """Vote on the request as it was seen at `version`; returns its new state.
+
+        Raises:
+            Conflict: It has changed since, or has ended.
+        """
+        return self._answer(_decide(request_id, decision, version, reason, approved_until))
+
+    def revoke(self, approval_id: str, *, reason: str | None = None) -> Document:
+        """End an approval at once; returns the request."""
+        return self._answer(_revoke(approval_id, reason))
+
+    def _answer(self, call: _Call) -> Document:
+        for attempt in stamina.retry_context(on=Unavailable, attempts=_attempts(call), timeout=_PATIENCE):
+            with attempt:
+                try:
+                    return _document(self._client.send(call.request(self._client)))
+                except httpx2.TransportError as error:
+                    raise Unavailable(type(error).__name__) from None
+        raise Unavailable("no attempt was made")
+
+
+class AsyncResolver:
+    """An asynchronous client of the resolver API of the service at `identifier`."""
+
+    def __init__(
+        self, identifier: str, *, auth: httpx2.Auth, transport: httpx2.AsyncBaseTransport | None = None
+    ) -> None:
+        self._client = httpx2.AsyncClient(**_options(identifier), auth=auth, transport=transport)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def queue(
+        self,
+        *,
+        status: str | None = None,
+        mine: bool | None = None,
+        template: str | None = None,
+        subject: str | None = None,
+        q: str | None = None,
+    ) -> AsyncIterator[Document]:
+        """See `Resolver.queue`."""
+        filters = {"status": status, "mine": mine, "template": template, "subject": subject, "q": q}
+        cursor: str | None = None
+        while True:
+            page = await self._answer(_queue(cursor, filters))
+            for request in page["items"]:
+                yield request
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+    async def get(self, request_id: str) -> Document:
+        """See `Resolver.get`."""
+        return await self._answer(_get(request_id))
+
+    async def decide(
+        self,
+        request_id: str,
+        decision: Decision,
+        *,
+        version: int,
+        reason: str | None = None,
+        approved_until: str | None = None,
+    ) -> Document:
+        """See `Resolver.decide`."""
+        return await self._answer(_decide(request_id, decision, version, reason, approved_until))
+
+    async def revoke(self, approval_id: str, *, reason: str | None = None) -> Document:
+        """See `Resolver.revoke`."""
+        return await self._answer(_revoke(approval_id, reason))
+
+    async def _answer(self, call: _Call) -> Document:
+        async for attempt in stamina.retry_context(on=Unavailable, attempts=_attempts(call), timeout=_PATIENCE):
+            with attempt:
+                try:
+                    return _document(await self._client.send(call.request(self._client)))
+                except httpx2.TransportError as error:
+                    raise Unavailable(type(error).__name__) from None
+        raise Unavailable("no attempt was made")
