@@ -47,6 +47,15 @@ WHY_NOT: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+OUTCOME: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "denied": "It was refused. Nothing runs, and the requester has been told.",
+        "expired": "Nobody decided in time. Nothing runs.",
+        "cancelled": "It was called off before a decision. Nothing runs.",
+        "failed": "It could not be handled. Nothing runs.",
+    }
+)
+
 
 def span(seconds: float) -> str:
     """A length of time in its two largest units, rounded down: `2 hours 5 minutes`."""
@@ -84,6 +93,17 @@ def status(value: str) -> str:
 def risk(value: str) -> str:
     """The risk class in words."""
     return RISK.get(value, "Risk not stated")
+
+
+def outcome(status: str, approval: str | None, *, in_force: bool) -> str:
+    """What the state of a settled request and of its approval means, in a sentence."""
+    if status != "approved":
+        return OUTCOME.get(status, "Nothing runs.")
+    if approval == "revoked":
+        return "The approval was taken back. Nothing can start under it any more."
+    if in_force:
+        return "The approval is in force. It can be used for exactly this, until it runs out or is taken back."
+    return "The approval has run out. Nothing can start under it any more."
 
 
 def disposition(value: str) -> str:

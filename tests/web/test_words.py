@@ -1,0 +1,102 @@
+"""What the desk calls things; the words are the project's own."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from arap_service.domain import reviewers
+from arap_service.protocol.arap import TaskStatus
+from arap_service.web import words
+
+NOW = datetime(2026, 4, 30, 20, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3, "0 seconds"),
+        (0, "0 seconds"),
+        (1, "1 second"),
+        (59.9, "59 seconds"),
+        (60, "1 minute"),
+        (90, "1 minute 30 seconds"),
+        (900, "15 minutes"),
+        (901, "15 minutes"),
+        (7_500, "2 hours 5 minutes"),
+        (36_060, "10 hours"),
+        (90_000, "1 day 1 hour"),
+    ],
+)
+def test_a_span_names_its_two_largest_units(seconds: float, text: str) -> None:
+    assert words.span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (4, "just now"),
+        (-4, "just now"),
+        (59, "in 59 seconds"),
+        (119, "in 1 minute"),
+        (-30, "30 seconds ago"),
+        (-3_700, "1 hour 1 minute ago"),
+    ],
+)
+def test_a_moment_is_told_relative_to_now_without_ticking_seconds(seconds: int, text: str) -> None:
+    assert words.relative(NOW + timedelta(seconds=seconds), NOW) == text
+
+
+def test_an_absolute_time_carries_its_zone() -> None:
+    assert words.absolute(NOW) == "30 Apr 2026, 20:00 UTC"
+    assert words.absolute(NOW.astimezone(timezone(timedelta(hours=2), "CEST"))) == "30 Apr 2026, 22:00 CEST"
+
+
+def test_every_status_has_words_and_an_unknown_one_promises_nothing() -> None:
+    assert {words.status(status.value) for status in TaskStatus}.isdisjoint({"Not approved"})
+    assert words.status("paused") == "Not approved"
+
+
+def test_every_reason_of_ineligibility_is_explained() -> None:
+    codes = [value for name, value in vars(reviewers).items() if name.isupper() and isinstance(value, str)]
+    assert len(codes) == 7
+    assert all(" " in words.why_not(code) and words.why_not(code) != words.why_not("new_code") for code in codes)
+
+
+def test_an_explanation_that_is_a_sentence_already_is_kept() -> None:
+    assert words.why_not("Only the owner decides.") == "Only the owner decides."
+    assert words.why_not("new_code") == "You may not decide this request."
+
+
+@pytest.mark.parametrize(
+    ("pointer", "text"), [("/to/0/account", "to → 0 → account"), ("/a~1b~0c", "a/b~c"), ("", "all of it")]
+)
+def test_a_pointer_reads_as_a_path_of_names(pointer: str, text: str) -> None:
+    assert words.pointer(pointer) == text
+
+
+def test_a_named_thing_shows_hidden_characters() -> None:
+    assert words.named({"type": "user", "id": "a\u202eb"}) == "a⟦U+202E⟧b (user)"
+    assert words.named({"name": "tools/call"}) == "tools/call"
+    assert words.named("x\u200b") == "x⟦U+200B⟧"
+
+
+def test_counts_agree_in_number() -> None:
+    assert [words.counted(1, "approval"), words.counted(2, "approval"), words.counted(2, "reply", "replies")] == [
+        "1 approval",
+        "2 approvals",
+        "2 replies",
+    ]
+
+
+def test_outcomes_say_whether_anything_can_still_run() -> None:
+    assert "in force" in words.outcome("approved", "active", in_force=True)
+    assert "run out" in words.outcome("approved", "active", in_force=False)
+    assert "taken back" in words.outcome("approved", "revoked", in_force=False)
+    assert "Nothing runs" in words.outcome("denied", None, in_force=False)
+    assert words.outcome("paused", None, in_force=False) == "Nothing runs."
+
+
+def test_dispositions_and_risks_have_words_and_unknown_ones_say_so() -> None:
+    assert words.disposition("approved-executed") != words.disposition("something-new")
+    assert "does not know" in words.disposition("something-new")
+    assert [words.risk("high"), words.risk("odd")] == ["High risk", "Risk not stated"]
