@@ -160,9 +160,9 @@ class _Server(AuthorizationServer):
         granted = " ".join(sorted(scope.split() if scope else map(str, configured.scopes)))
         claims: dict[str, Any] = {
             "iss": self._settings.builtin_issuer_identifier,
-            "sub": configured.client_id,
+            "sub": configured.subject or configured.client_id,
             "client_id": configured.client_id,
-            "aud": self._settings.identifier,
+            "aud": configured.audience or self._settings.identifier,
             "iat": issued,
             "exp": issued + seconds,
             "jti": self._new_id("at"),

@@ -110,12 +110,18 @@ class IssuerSettings(TrustedSigner):
 
 
 class BuiltinClient(_Part):
-    """A machine that the built-in issuer gives tokens to, with its secret or the secret's SHA-256."""
+    """A machine that the built-in issuer gives tokens to, with its secret or the secret's SHA-256.
+
+    `subject` is who it acts for, itself by default; `audience` is another resource server, such as a gate, that its
+    tokens are meant for instead of this service.
+    """
 
     client_id: str = Field(min_length=1, pattern=r"^[\x21-\x7e]+$")
     secret: SecretStr | None = None
     secret_hash: str | None = None
-    scopes: frozenset[Scope] = Field(min_length=1)
+    scopes: frozenset[Scope] = frozenset()
+    subject: str | None = Field(default=None, min_length=1)
+    audience: Endpoint | None = None
     agent: str | None = None
 
     @model_validator(mode="after")
@@ -126,6 +132,8 @@ class BuiltinClient(_Part):
             raise ValueError("needs a secret of at least 16 characters; make one with: openssl rand -base64 32")
         if self.secret_hash is not None and not _SECRET_HASH.fullmatch(self.secret_hash):
             raise ValueError("needs a secret_hash of the form sha256:<64 hexadecimal digits>")
+        if bool(self.scopes) == (self.audience is not None):
+            raise ValueError("needs either scopes, for this service, or the audience of another one")
         return self
 
 
