@@ -7,7 +7,7 @@ and never touches the task (ARS-97). Callback companion of the profile, "Notific
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, assert_never
 
 SCHEDULE_SECONDS: Final = (5, 30, 120, 600, 3600, 10800, 21600, 36000, 57600, 57600, 57600)
 GIVE_UP_AFTER: Final = timedelta(days=3)
@@ -95,6 +95,8 @@ def after_attempt(
             return _again(state, f"status_{status}", now=now, jitter=jitter, asked=retry_after)
         case Unreachable(reason=reason):
             return _again(state, reason, now=now, jitter=jitter, asked=None)
+        case _:
+            assert_never(outcome)
 
 
 def _again(state: DeliveryState, reason: str, *, now: datetime, jitter: float, asked: int | None) -> Retry | Dead:

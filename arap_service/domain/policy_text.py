@@ -14,7 +14,7 @@ import yaml
 
 from arap_service.protocol.canonical import json_pointer
 
-_MOST_NODES: Final = 500_000
+_MOST_NODES: Final = 100_000
 _DEEPEST: Final = 60
 _SCALARS: Final[Mapping[str, str]] = {
     "tag:yaml.org,2002:str": "str",
@@ -56,8 +56,8 @@ class PolicyText:
 def read_text(text: str) -> PolicyText:
     """Parse `text`; faults are in the result's `problems`, and its `value` is only of use when there are none."""
     result = PolicyText()
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             result.report("the file is empty")
@@ -70,8 +70,6 @@ def read_text(text: str) -> PolicyText:
         result.problems.append(PolicyProblem(line, "", f"not valid YAML: {problem or 'unreadable characters'}"))
     except RecursionError:
         result.problems.append(PolicyProblem(1, "", "nested too deeply"))
-    finally:
-        loader.dispose()
     return result
 
 
