@@ -1,8 +1,9 @@
 """Compiles and evaluates the expressions of rules and mappings (CEL with optional selection).
 
 Decides nothing by itself: an expression holds, doesn't hold, or fails, and a failure is never a value. The engine
-reports failures in three ways (an error value that is truthy to Python, `RuntimeError`, `TypeError`), and crashes the
-process when a map that contains an optional is converted whole; results are therefore taken apart value by value.
+reports failures in three ways: an error value that is truthy to Python, `RuntimeError`, `TypeError`. It crashes the
+process when a map that contains an optional is converted whole, so results are taken apart value by value; and it
+reads some data as other data, so those are refused before it sees them.
 Sources: COAZ framework "The Expression Contract", CEL specification.
 """
 
@@ -60,8 +61,8 @@ class ExpressionInvalid(ValueError):
 class ExpressionError(Exception):
     """An evaluation that gave no usable value; neither message nor `code` repeats anything of the input.
 
-    Codes: `number` (beyond 64 bits), `depth` (nested too deeply), `failed` (the engine's own errors),
-    `result` (a value that isn't JSON, or not a boolean where one is needed).
+    Codes: `number` (an integer beyond 64 bits), `text` (one with a NUL), `depth` (nested too deeply), `failed` (the
+    engine's own errors), `result` (a value that isn't JSON, or not a boolean where one is needed).
     """
 
     def __init__(self, code: str) -> None:
@@ -70,7 +71,7 @@ class ExpressionError(Exception):
 
 
 class Facts:
-    """Values of the variables, checked and converted once for any number of expressions of one environment."""
+    """Values of the variables, checked once for any number of expressions of one environment."""
 
     __slots__ = ("activation",)
 
@@ -94,7 +95,7 @@ class Environment:
         )
 
     def bind(self, data: Mapping[str, Any]) -> Facts:
-        """The data, ready for several expressions; later changes to `data` don't reach it.
+        """The data, ready for several expressions in one thread; they are converted on use and must not change before.
 
         Raises:
             ExpressionError: for data that the engine cannot hold.
@@ -210,11 +211,22 @@ def _guarded(work: Callable[[], Outcome]) -> Outcome:
 
 
 def _check_holdable(data: Mapping[str, Any]) -> None:
+    """Refuse what the engine would take for something else, or crash on, instead of refusing it itself."""
     level: list[Any] = [data]
     for _ in range(_DEEPEST):
-        values = [value for parent in level for value in (parent.values() if isinstance(parent, Mapping) else parent)]
-        if any(isinstance(value, int) and not -_INT64 <= value < _INT64 for value in values):
-            raise ExpressionError("number")
+        values: list[Any] = []
+        for parent in level:
+            values.extend(parent)
+            if isinstance(parent, Mapping):
+                values.extend(parent.values())
+        for value in values:
+            if isinstance(value, str):
+                # The engine reads a text up to the first NUL, and "alice\0x" would be "alice" to a rule.
+                if "\0" in value:
+                    raise ExpressionError("text")
+            elif isinstance(value, int) and not -_INT64 <= value < _INT64:
+                # The engine takes 2^63 to 2^64-1 for unsigned numbers.
+                raise ExpressionError("number")
         level = [value for value in values if isinstance(value, _CONTAINERS)]
         if not level:
             return
