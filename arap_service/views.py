@@ -1,0 +1,176 @@
+"""What reviewers and resolvers see of requests: values for pages and for the REST API, built by `requests`.
+
+Everything in `subject`, `arguments`, `facts`, `justification` and the texts of votes was said by somebody else: it is
+untrusted, its hidden characters are written out, and whoever renders it escapes it. See design.md sections 6 and 7.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFilter:
+    """Which requests to list; `mine` are those that the caller may decide now, `status` None means all."""
+
+    status: str | None = None
+    mine: bool = False
+    template: str | None = None
+    subject: str | None = None
+    q: str | None = None
+    cursor: str | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Row]):
+    """A part of a list; `next_cursor` is absent on the last one."""
+
+    items: tuple[Row, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentView:
+    """One value and its place; a masked one shows dots, a suspicious one has characters that were written out."""
+
+    pointer: str
+    text: str
+    masked: bool
+    suspicious: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    """One step of the workflow and how far it has come; `status` is waiting, completed or ended."""
+
+    id: str
+    title: str
+    quorum: int
+    approvals: int
+    denials: int
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteView:
+    """One decision that was made; `voter` is a name, `kind` one of person, resolver, evaluator."""
+
+    at: datetime
+    step_id: str
+    voter: str
+    kind: str
+    decision: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryView:
+    """One thing that happened to the request, in words."""
+
+    at: datetime
+    kind: str
+    who: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalView:
+    """What the request led to; `status` is active, revoked or superseded, and an active one may have run out."""
+
+    id: str
+    approved_at: datetime
+    approved_until: datetime
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionView:
+    """What an enforcement point reported about the use of the approval."""
+
+    at: datetime
+    disposition: str
+    generation: int
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRow:
+    """One line of the queue; subject, resource and action are {type, id} and {name}."""
+
+    id: str
+    status: str
+    version: int
+    template_id: str
+    template_title: str
+    effect: str
+    risk: str
+    subject: Mapping[str, Any]
+    resource: Mapping[str, Any]
+    action: Mapping[str, Any]
+    submitter: str
+    client_id: str
+    agent: str | None
+    server: str | None
+    tool: str | None
+    created_at: datetime
+    deadline: datetime
+    expires_at: datetime
+    may_decide: bool
+    why_not: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestDetail:
+    """Everything that a decision needs.
+
+    `arguments` are those of the tool call, or without one everything that was asked; `facts` is what else was asked
+    beside a tool call; `hidden` names what the template does not reveal; `complete` says that the arguments are
+    verified against what was bound.
+    """
+
+    id: str
+    status: str
+    version: int
+    template_id: str
+    template_title: str
+    explanation: str
+    effect: str
+    caution: str | None
+    risk: str
+    subject: Mapping[str, Any]
+    resource: Mapping[str, Any]
+    action: Mapping[str, Any]
+    submitter: str
+    client_id: str
+    agent: str | None
+    server: str | None
+    tool: str | None
+    tool_title: str | None
+    arguments: tuple[ArgumentView, ...]
+    facts: tuple[ArgumentView, ...]
+    hidden: tuple[str, ...]
+    arguments_hash: str | None
+    complete: bool
+    justification: str | None
+    rule_id: str
+    reason: str
+    evaluation_id: str | None
+    created_at: datetime
+    deadline: datetime
+    expires_at: datetime
+    ended_at: datetime | None
+    ended_by: str | None
+    steps: tuple[StepView, ...]
+    votes: tuple[VoteView, ...]
+    history: tuple[HistoryView, ...]
+    approval: ApprovalView | None
+    executions: tuple[ExecutionView, ...]
+    may_decide: bool
+    why_not: str | None
+    max_approved_until: datetime | None
+    pending_approval: Mapping[str, Any] | None
+    reason_required: frozenset[str]
