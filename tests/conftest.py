@@ -29,10 +29,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the legs that this machine could not run, each with the command that enables it."""
-    missing = [leg for leg in legs.LEGS if not legs.available(leg)]
-    for leg in missing:
-        terminalreporter.write_line(f"not run: {leg.name} leg, needs {leg.needs}. Enable it with: {leg.enable}")
+    """Name the legs that were skipped, each with the command that enables it."""
+    skipped = " ".join(str(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
+    for leg in legs.LEGS:
+        if legs.reason(leg) in skipped:
+            terminalreporter.write_line(f"not run: {legs.reason(leg)}")
 
 
 @pytest.fixture(scope="session")

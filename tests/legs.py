@@ -60,11 +60,15 @@ def required() -> frozenset[str]:
     return names
 
 
+def reason(leg: Leg) -> str:
+    """One sentence: what the leg needs, and the command that provides it."""
+    return f"the {leg.name} leg needs {leg.needs}; enable it with: {leg.enable}"
+
+
 def need(leg: Leg) -> None:
     """Go on if the leg is available; otherwise fail where it is required, and skip where it is not."""
     if available(leg):
         return
-    reason = f"the {leg.name} leg needs {leg.needs}; enable it with: {leg.enable}"
     if leg.name in required():
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
+        pytest.fail(reason(leg), pytrace=False)
+    pytest.skip(reason(leg))
