@@ -1,0 +1,111 @@
+"""Fetching other issuers' keys: PDP-35, with a counting transport instead of a network."""
+
+import json
+from datetime import timedelta
+
+import anyio
+import pytest
+
+from arap_service.jwks import FRESH_FOR, REFETCH_AFTER, STALE_AFTER, KeysUnavailable, RemoteKeys
+from tests.clock import FakeClock
+from tests.tokens import key
+
+URL = "https://issuer.example/jwks.json"
+
+
+class Published:
+    """A key set that an issuer publishes; counts how often it is asked."""
+
+    def __init__(self, *kids: str) -> None:
+        self.asked = 0
+        self.body = b""
+        self.publish(*kids)
+
+    def publish(self, *kids: str) -> None:
+        self.body = json.dumps({"keys": [key(kid).as_dict(private=False) for kid in kids]}).encode()
+
+    async def fetch(self, url: str) -> bytes:
+        assert url == URL
+        self.asked += 1
+        await anyio.lowlevel.checkpoint()
+        if not self.body:
+            raise KeysUnavailable("connect")
+        return self.body
+
+
+@pytest.fixture
+def published() -> Published:
+    return Published("one")
+
+
+@pytest.fixture
+def remote(published: Published, clock: FakeClock) -> RemoteKeys:
+    return RemoteKeys(URL, fetch=published.fetch, clock=clock)
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("PDP-35")
+async def test_new_key_id_causes_exactly_one_fetch(remote: RemoteKeys, published: Published, clock: FakeClock) -> None:
+    await remote.prepare("one")
+    assert (remote.find("one") is not None, published.asked) == (True, 1)
+    published.publish("one", "two")
+    clock.advance(REFETCH_AFTER.total_seconds())
+    async with anyio.create_task_group() as group:
+        for _ in range(20):
+            group.start_soon(remote.prepare, "two")
+    assert (remote.find("two") is not None, published.asked) == (True, 2)
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("PDP-35")
+async def test_hundred_unknown_key_ids_cause_few_fetches(
+    remote: RemoteKeys, published: Published, clock: FakeClock
+) -> None:
+    await remote.prepare("one")
+    for number in range(100):
+        await remote.prepare(f"made-up-{number}")
+        clock.advance(0.5)
+    assert published.asked <= 1 + timedelta(seconds=50) / REFETCH_AFTER + 1
+    assert remote.find("made-up-1") is None
+
+
+@pytest.mark.anyio
+async def test_known_keys_stay_known_while_the_issuer_is_down_but_not_for_ever(
+    remote: RemoteKeys, published: Published, clock: FakeClock
+) -> None:
+    await remote.prepare("one")
+    published.body = b""
+    clock.advance(FRESH_FOR.total_seconds() + 1)
+    await remote.prepare("one")
+    assert (remote.find("one") is not None, published.asked) == (True, 2)
+    clock.advance(STALE_AFTER.total_seconds())
+    assert remote.find("one") is None
+
+
+@pytest.mark.anyio
+async def test_withdrawn_key_is_forgotten_with_the_next_fetch(
+    remote: RemoteKeys, published: Published, clock: FakeClock
+) -> None:
+    await remote.prepare("one")
+    published.publish("two")
+    clock.advance(FRESH_FOR.total_seconds() + 1)
+    await remote.prepare("one")
+    assert remote.find("one") is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"not json",
+        b"[]",
+        b'{"keys": {}}',
+        b'{"keys": [7, {}, {"kid": 1}, {"kid": "one", "use": "enc"}, {"kid": "one", "kty": "oct", "k": "AA"}]}',
+    ],
+)
+@pytest.mark.anyio
+async def test_answer_that_holds_no_usable_key_gives_none(
+    body: bytes, remote: RemoteKeys, published: Published
+) -> None:
+    published.body = body
+    await remote.prepare("one")
+    assert remote.find("one") is None
