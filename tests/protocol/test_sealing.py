@@ -112,7 +112,6 @@ def test_a_ring_that_could_not_seal_is_refused_at_once(keys: dict[str, bytes], c
         KeyRing(keys, current)
 
 
-@pytest.mark.requirement("PEP-131")
 def test_neither_plaintext_nor_key_shows_anywhere() -> None:
     """Not in the sealed bytes, not in what a log would print, not in the error."""
     keys = ring()
