@@ -41,7 +41,7 @@ class RowSeal:
         return self._key.seal(plaintext, aad=place)
 
     def seal_at(self, place: str, value: object) -> bytes:
-        """A JSON value sealed under this row's key for a place that hangs on it, such as `vote:vote_1:reason_sealed`."""
+        """A JSON value sealed under this row's key for a place that hangs on it, like `vote:v1:reason_sealed`."""
         return self.seal_bytes(place, _dumped(value))
 
     def open_at(self, place: str, sealed: bytes) -> Any:

@@ -1,0 +1,80 @@
+"""What a reviewer is shown of a request's values: each with its place, secrets masked, the rest revealed or named.
+
+Decides masking and revealing by the template's lists; it never shortens a value. Linear in the size of the values.
+Design.md sections 4 and 7; GOV-15, ARS-126.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from arap_service.domain.visible import visible
+from arap_service.protocol.canonical import json_pointer
+
+DOTS: Final = "••••••"
+Path = tuple[str | int, ...]
+Reveal = Literal["whole"] | Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One value; `suspicious` when characters of it or of its place were written out."""
+
+    pointer: str
+    text: str
+    masked: bool
+    suspicious: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Revealed:
+    """The values that are shown, in their order, and the places of those that are not."""
+
+    shown: tuple[Shown, ...]
+    hidden: tuple[str, ...]
+
+
+def reveal(value: Any, *, allowed: Reveal, mask: Collection[str]) -> Revealed:
+    """The values that `allowed` (JSON pointers, or the whole) covers; members named in `mask` become dots."""
+    secret = frozenset(_plain(name) for name in mask)
+    pointers = None if allowed == "whole" else tuple(allowed)
+    shown: list[Shown] = []
+    hidden: dict[str, None] = {}
+    for path, leaf, masked in _leaves(value, secret):
+        pointer = json_pointer(path)
+        if pointers is not None and not any(_is_within(pointer, allow) for allow in pointers):
+            hidden[visible(pointer)] = None
+            continue
+        text = DOTS if masked else _text(leaf)
+        clear, place = visible(text), visible(pointer)
+        shown.append(Shown(place, clear, masked, suspicious=clear != text or place != pointer))
+    return Revealed(tuple(shown), tuple(hidden))
+
+
+def _leaves(value: Any, secret: Collection[str]) -> Iterator[tuple[Path, Any, bool]]:
+    """Scalars and empty containers in order, without recursion; a masked member is one leaf whatever it holds."""
+    waiting: list[tuple[Path, Any]] = [((), value)]
+    while waiting:
+        path, here = waiting.pop()
+        if path and isinstance(path[-1], str) and _plain(path[-1]) in secret:
+            yield path, here, True
+        elif isinstance(here, dict) and here:
+            waiting.extend([((*path, name), inner) for name, inner in here.items()][::-1])
+        elif isinstance(here, list) and here:
+            waiting.extend([((*path, index), inner) for index, inner in enumerate(here)][::-1])
+        elif path or here:
+            yield path, here, False
+
+
+def _text(leaf: Any) -> str:
+    return leaf if isinstance(leaf, str) else json.dumps(leaf)
+
+
+def _plain(name: str) -> str:
+    """A member's name as `mask` compares it: `apiKey`, `API-key` and `api_key` are one."""
+    return "".join(char for char in name.casefold() if char.isalnum())
+
+
+def _is_within(pointer: str, allow: str) -> bool:
+    return pointer == allow or pointer.startswith(allow.rstrip("/") + "/")
