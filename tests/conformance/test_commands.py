@@ -2,12 +2,13 @@
 
 import re
 import subprocess
+from pathlib import PurePosixPath
 
 import pytest
 
 from tests.house_rules import ROOT, tracked
 
-PAGES = [path for path in tracked() if path.suffix == ".md" and path.parts[0] not in {"tests"}]
+PAGES = [path for path in tracked() if path.suffix == ".md" and path.parts[0] != "tests"]
 
 
 def _listed() -> dict[str, str]:
@@ -22,14 +23,14 @@ def test_make_alone_lists_every_command_with_what_it_does() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_make_command_on_a_page_exists(page: str) -> None:
+def test_every_make_command_on_a_page_exists(page: PurePosixPath) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     mentioned = set(re.findall(r"(?:^|`)make ([a-z][a-z-]*)\b", text, re.MULTILINE))
     assert mentioned - set(_listed()) == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_local_link_on_a_page_leads_somewhere(page: str) -> None:
+def test_every_local_link_on_a_page_leads_somewhere(page: PurePosixPath) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     folder = (ROOT / page).parent
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text)
