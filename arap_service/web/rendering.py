@@ -1,7 +1,8 @@
 """Pages from templates, and the files that they link to.
 
-Every value is escaped by the engine, an unknown name is an error instead of an empty spot, and no template decides
-anything. Templates stand beside the packages in a checkout and inside this one in a wheel.
+Every value has its hidden characters written out and is escaped by the engine, an unknown name is an error instead of
+an empty spot, and no template decides anything. Templates stand beside the packages in a checkout and inside this one
+in a wheel.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from arap_service.web import words
@@ -68,6 +70,11 @@ def template_folder() -> Path:
     return inside if inside.is_dir() else _PACKAGE.parent / "templates"
 
 
+def _shown(value: Any) -> Any:
+    # ARS-126: here, so that no template can forget it; what a macro produced has been through it.
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 @cache
 def environment() -> Environment:
     """The template engine with the desk's words as filters."""
@@ -75,6 +82,7 @@ def environment() -> Environment:
         loader=FileSystemLoader(template_folder()),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -86,11 +94,11 @@ def environment() -> Environment:
             "disposition": words.disposition,
             "named": words.named,
             "pointer": words.pointer,
+            "reason": words.reason,
             "relative": words.relative,
             "risk": words.risk,
             "span": words.span,
             "status": words.status,
-            "visible": visible,
             "why_not": words.why_not,
         }
     )

@@ -8,8 +8,6 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from arap_service.web.visible import visible
-
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 STATUS: Final[Mapping[str, str]] = MappingProxyType(
@@ -119,10 +117,16 @@ def why_not(code: str) -> str:
 def named(thing: object) -> str:
     """A subject, resource or action in a reader's order: `ada (user)`."""
     if not isinstance(thing, Mapping):
-        return visible(thing)
+        return str(thing)
     name = thing.get("id", thing.get("name", ""))
     kind = thing.get("type")
-    return visible(f"{name} ({kind})" if kind else name)
+    return f"{name} ({kind})" if kind else str(name)
+
+
+def reason(code: str) -> str:
+    """A reason code of the rules as a phrase: `amount_above_limit` becomes `Amount above limit`."""
+    phrase = code.replace("_", " ")
+    return phrase[:1].upper() + phrase[1:]
 
 
 def pointer(value: str) -> str:

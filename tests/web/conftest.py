@@ -1,0 +1,65 @@
+"""The desk of the tests: a database on each engine, a clock that stands still, three people."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+
+from arap_service.context import Context
+from arap_service.store.migrate import upgrade
+from tests.clock import FakeClock
+from tests.service import app_for, service_context, settings_for
+from tests.web.desk import Browser, add_person
+from tests.web.policy import POLICY
+
+
+@pytest.fixture
+async def context(engine_url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterator[Context]:
+    """A context with the desk's policy; Grace and Linus are maintainers, Olga is not, Ada asks."""
+    upgrade(engine_url)
+    settings = settings_for(tmp_path, database=engine_url, policy=POLICY)
+    async with service_context(settings, clock=clock) as opened:
+        add_person(opened, "grace", name="Grace Hopper", groups=("maintainers", "treasurers"))
+        add_person(opened, "linus", name="Linus Example", groups=("maintainers",))
+        add_person(opened, "olga", name="Olga Outside")
+        add_person(opened, "ada", name="Ada Asker", groups=("maintainers",), identities=("https://id.example|ada",))
+        yield opened
+
+
+@pytest.fixture
+def app(context: Context) -> FastAPI:
+    """The application, without background work."""
+    app = app_for(context)
+    from arap_service.web import login, static_files, not_found
+
+    app.state.gatekeeper = login.gatekeeper()
+    for r in (login.router, static_files.router, not_found.router):
+        app.include_router(r)
+    return app
+
+
+@pytest.fixture
+async def browser(app: FastAPI) -> AsyncIterator[Browser]:
+    """A browser that nobody is logged in to."""
+    fresh = Browser(app)
+    yield fresh
+    await fresh.client.aclose()
+
+
+@pytest.fixture
+async def grace(app: FastAPI) -> AsyncIterator[Browser]:
+    """The browser of a maintainer who is logged in."""
+    hers = Browser(app)
+    assert (await hers.log_in("grace")).status_code == 303
+    yield hers
+    await hers.client.aclose()
+
+
+@pytest.fixture
+async def linus(app: FastAPI) -> AsyncIterator[Browser]:
+    """The browser of a second maintainer who is logged in."""
+    his = Browser(app)
+    assert (await his.log_in("linus")).status_code == 303
+    yield his
+    await his.client.aclose()

@@ -1,0 +1,80 @@
+"""A desk for tests: the real application on a real database, with people who have accounts, and a browser of sorts."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httpx2
+from fastapi import FastAPI
+
+from arap_service.context import Context
+from arap_service.store.database import WriteSession
+from arap_service.store.tables import Account, Identity, Membership, Person
+from arap_service.web.passwords import hash_password
+from tests.service import IDENTIFIER, http
+
+PASSWORD: Final = "a long enough password"
+# One hash for all test accounts: making one takes tens of milliseconds.
+_HASH: Final = hash_password(PASSWORD)
+SAME_SITE: Final = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}
+_TOKEN: Final = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
+
+
+def add_person(
+    context: Context, person_id: str, *, name: str, groups: tuple[str, ...] = (), identities: tuple[str, ...] = ()
+) -> None:
+    """A person with an account of the same name and `PASSWORD`; `identities` are `iss|sub`."""
+    now = context.clock()
+
+    def work(session: WriteSession) -> None:
+        session.add(Person(id=person_id, name=name, created_at=now))
+        session.flush()
+        session.add(Account(login=person_id, person_id=person_id, password_hash=_HASH, created_at=now, changed_at=now))
+        session.add_all(Membership(person_id=person_id, group_name=group) for group in groups)
+        for identity in identities:
+            iss, _, sub = identity.partition("|")
+            session.add(Identity(iss=iss, sub=sub, person_id=person_id))
+
+    context.database.write_now(work)
+
+
+def form_token(page: httpx2.Response) -> str:
+    """The token of the first form on a page."""
+    found = _TOKEN.search(page.text)
+    assert found is not None, "the page has no form"
+    return found[1]
+
+
+def cookie_of(response: httpx2.Response, name: str) -> str | None:
+    """The `Set-Cookie` line for `name`."""
+    return next((line for line in response.headers.get_list("set-cookie") if line.startswith(name + "=")), None)
+
+
+class Browser:
+    """Keeps cookies, follows no redirect by itself, and fills in forms as a browser on the same site would."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self.client = http(app)
+
+    async def get(self, path: str, **headers: str) -> httpx2.Response:
+        """Open a page."""
+        return await self.client.get(path, headers=headers)
+
+    async def post(
+        self, path: str, fields: Mapping[str, Any], *, headers: Mapping[str, str] = SAME_SITE
+    ) -> httpx2.Response:
+        """Send a form, exactly as given."""
+        return await self.client.post(path, data=dict(fields), headers=dict(headers))
+
+    async def submit(self, path: str, *, seen: httpx2.Response, **fields: str) -> httpx2.Response:
+        """Send a form of the page `seen`."""
+        return await self.post(path, {"form_token": form_token(seen), **fields})
+
+    async def log_in(self, name: str, *, password: str = PASSWORD) -> httpx2.Response:
+        """Fill in the log-in form."""
+        return await self.submit("/login", seen=await self.get("/login"), name=name, password=password, next="/desk")
+
+
+def origin() -> str:
+    """Where the desk of the tests stands."""
+    return IDENTIFIER

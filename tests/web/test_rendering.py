@@ -1,0 +1,170 @@
+"""What pages make of untrusted text, and what they never leave out; ARS-126, design.md section 7."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arap_service.views import ArgumentView, HistoryView, RequestDetail, StepView, VoteView
+from arap_service.web.rendering import asset_path, assets, render
+from arap_service.web.visible import is_hidden
+from tests.web.samples import APPROVED, DETAIL, PAGE, request_values, row
+
+ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{7*7}}</pre>\u202egnp.exe\u200b\x1b[31m"
+
+
+class Structure(HTMLParser):
+    """Tags, attribute names and text of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes.extend(attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def structure(text: str) -> Structure:
+    parsed = Structure()
+    parsed.feed(text)
+    return parsed
+
+
+def poisoned(text: str) -> RequestDetail:
+    """The sample with every text that somebody else chose replaced by `text`."""
+    return replace(
+        DETAIL,
+        effect=text,
+        explanation=text,
+        caution=text,
+        subject={"type": text, "id": text},
+        resource={"type": text, "id": text},
+        action={"name": text},
+        submitter=text,
+        client_id=text,
+        agent=text,
+        server=text,
+        tool=text,
+        tool_title=text + "!",
+        arguments=(ArgumentView(pointer="/" + text, text=text, masked=False, suspicious=True),),
+        facts=(ArgumentView(pointer="/" + text, text=text, masked=True, suspicious=True),),
+        hidden=("/" + text,),
+        justification=text,
+        reason=text,
+        rule_id=text,
+        template_title=text,
+        steps=(StepView(id="s", title=text, quorum=1, approvals=0, denials=1, status="waiting"),),
+        votes=(VoteView(at=DETAIL.deadline, step_id="s", voter=text, kind="person", decision="deny", reason=text),),
+        history=(HistoryView(at=DETAIL.deadline, kind="voted", who=text, text=text),),
+    )
+
+
+def request_page(detail: RequestDetail, **changes: Any) -> str:
+    return bytes(render("request.html", PAGE, **request_values(detail, **changes)).body).decode()
+
+
+def queue_page(**changes: Any) -> str:
+    part = {"title": "For you", "rows": [row(**changes)], "more": None, "empty_title": "", "empty_text": ""}
+    values = {"heading": "Requests", "show": "mine", "q": changes.get("effect", ""), "tabs": [], "live": None}
+    return bytes(render("queue.html", PAGE, parts=[part], **values).body).decode()
+
+
+@pytest.mark.requirement("ARS-126")
+def test_markup_and_hidden_characters_of_others_stay_inert_on_the_request_page() -> None:
+    clean, page = request_page(poisoned("plain")), request_page(poisoned(ATTACK), heading=ATTACK)
+    assert structure(page).tags == structure(clean).tags
+    assert "onerror" not in dict(structure(page).attributes)
+    assert not any(is_hidden(char) for char in page)
+    assert "{{7*7}}" in page
+    assert page.count("⟦U+202E⟧") >= 15
+
+
+@pytest.mark.requirement("ARS-126")
+def test_markup_and_hidden_characters_of_others_stay_inert_in_the_queue() -> None:
+    names = ("effect", "submitter", "agent", "server", "tool", "template_title")
+    clean, page = queue_page(**dict.fromkeys(names, "plain")), queue_page(**dict.fromkeys(names, ATTACK))
+    assert structure(page).tags == structure(clean).tags
+    assert not any(is_hidden(char) for char in page)
+
+
+@pytest.mark.requirement("ARS-126")
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@given(st.text(st.characters(codec=None), min_size=1, max_size=60))
+def test_no_text_changes_the_structure_of_the_page(text: str) -> None:
+    parsed = structure(request_page(poisoned(text)))
+    assert parsed.tags == structure(request_page(poisoned("plain"))).tags
+    assert not any(is_hidden(char) for char in "".join(parsed.texts))
+
+
+@pytest.mark.requirement("ARS-126")
+def test_the_requesters_own_words_are_marked_as_unverified() -> None:
+    page = request_page(DETAIL)
+    quoted = page[page.index("Their own words") : page.index("</blockquote>")]
+    assert "not verified" in quoted
+    assert "The nightly report is off by one cent." in quoted
+
+
+def test_nothing_that_a_decision_needs_is_left_out() -> None:
+    page = request_page(replace(DETAIL, hidden=("/memo",)))
+    for text in (
+        "It commits what is staged at the moment it runs.", "ada@example.com", "coding-agent", "git_commit", "git",
+        "/srv/ledger", "Fix rounding of the last digit", "1 value not shown to you", "memo", "Commit needs review",
+        "commit-needs-review", "in 14 minutes", "30 Apr 2026, 20:14 UTC", "For 15 minutes at most", "1 of 2 approvals",
+        "Linus Example", "Looked at the diff.", DETAIL.arguments_hash or "", DETAIL.id,
+    ):  # fmt: skip
+        assert text in page, text
+
+
+def test_a_long_value_is_shown_whole() -> None:
+    value = "x" * 20_000 + "END"
+    shown = ArgumentView(pointer="/v", text=value, masked=False, suspicious=False)
+    assert value in request_page(replace(DETAIL, arguments=(shown,)))
+
+
+def test_values_that_were_not_verified_against_the_call_are_called_so() -> None:
+    assert "could not be compared" in request_page(replace(DETAIL, complete=False))
+    assert "could not be compared" not in request_page(DETAIL)
+
+
+def test_who_may_not_decide_sees_why_and_no_form() -> None:
+    page = request_page(replace(DETAIL, may_decide=False, why_not="is_submitter"))
+    assert "You made this request yourself" in page
+    assert "/decision" not in page
+
+
+def test_after_an_approval_the_page_shows_what_ran_and_no_decision_form() -> None:
+    page = request_page(APPROVED, may_revoke=True, outcome_text="The approval is in force.")
+    assert "It ran once, with the values shown here." in page
+    assert "/desk/approvals/apr_1/revocation" in page
+    assert "/decision" not in page
+
+
+def test_reviewer_pages_speak_no_protocol() -> None:
+    jargon = re.compile(r"\b(tokens?|denial binding|jti|PDP|PEP|ARAP|AuthZEN|scope|client[_ ]id|payload|JSON|task)\b")
+    for text in (request_page(DETAIL), request_page(APPROVED, may_revoke=True), queue_page()):
+        words = " ".join(structure(text).texts).replace(DETAIL.id, "")
+        assert jargon.findall(words) == []
+
+
+def test_every_linked_file_is_served_under_a_version_of_its_content() -> None:
+    linked = set(re.findall(r'(?:href|src)="(/desk/static/[^"]+)"', request_page(DETAIL)))
+    assert linked == {asset_path(name) for name in ("mark.svg", "pico.min.css", "desk.css", "htmx.min.js", "desk.js")}
+    assert len({asset.version for asset in assets().values()}) == len(assets())
+
+
+def test_pages_hold_no_inline_code_and_name_no_other_host() -> None:
+    for text in (request_page(APPROVED, may_revoke=True), queue_page()):
+        parsed = structure(text)
+        assert not [name for name, _ in parsed.attributes if name == "style" or name.startswith("on")]
+        assert all(not (value or "").startswith(("http:", "https:", "//")) for _, value in parsed.attributes)
+        assert re.findall(r"<script(?! src=)", text) == []
