@@ -41,8 +41,8 @@ APPROVAL_TYP: Final = "arap-approval-state+jwt"
 ACCESS_TYP: Final = "at+jwt"
 LEAD: Final = timedelta(minutes=15)
 """How long a new key is published before it signs; every instance reloads and every cache expires within that time."""
-KEEP: Final = timedelta(days=31)
-"""How long a replaced key stays published; no lifetime in a policy may exceed it."""
+KEEP: Final = timedelta(days=366)
+"""How long a replaced key stays published: longer than any approval that the schema of the rules file allows."""
 
 _ALGORITHMS: Final[Mapping[str, type[Any]]] = {
     "ES256": ECKey,

@@ -295,7 +295,7 @@ def load_settings(path: Path) -> Settings:
     Raises:
         SettingsInvalid: The file cannot be read, or a value in it or in the environment is refused.
     """
-    values = _read(path)
+    values = read_yaml(path)
     folder = path.resolve().parent
 
     try:
@@ -324,7 +324,12 @@ def _merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The keys and values of a YAML file in which no key stands twice.
+
+    Raises:
+        SettingsInvalid: It cannot be read or holds something else.
+    """
     try:
         with path.open("rb") as file:
             values = yaml.load(file, Loader=_UniqueKeys)  # noqa: S506 - a SafeLoader with one more rule
@@ -335,7 +340,7 @@ def _read(path: Path) -> dict[str, Any]:
         where = "" if mark is None else f" at line {mark.line + 1}"
         raise SettingsInvalid((f"{path}: is not valid YAML{where}",)) from None
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-        raise SettingsInvalid((f"{path}: must hold keys and values, beginning with identifier: https://…",))
+        raise SettingsInvalid((f"{path}: must hold keys and values",))
     return values
 
 
@@ -347,6 +352,8 @@ def _anchored(database: str, folder: Path) -> str:
 
 
 def _line(location: tuple[int | str, ...], message: str) -> str:
-    text = message.removeprefix("Value error, ")
+    text = {"Extra inputs are not permitted": "is not a key; check the spelling", "Field required": "is missing"}.get(
+        message, message.removeprefix("Value error, ")
+    )
     key = ".".join(str(part) for part in location)
     return f"{key}: {text}" if key else text

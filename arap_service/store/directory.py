@@ -1,0 +1,55 @@
+"""Every statement that changes who people are: what an administrator brings in from a file or the command line."""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from sqlmodel import col, delete
+
+from arap_service.store.database import WriteSession
+from arap_service.store.tables import Account, Identity, Membership, Person, WebSession
+
+
+def put_person(
+    session: WriteSession, person_id: str, *, name: str, email: str | None, active: bool, now: datetime
+) -> None:
+    """Add the person or bring what is known of him up to date; an inactive one loses his sessions."""
+    person = session.get(Person, person_id) or Person(id=person_id, name=name, created_at=now)
+    person.name, person.email, person.active = name, email, active
+    session.add(person)
+    session.flush()
+    if not active:
+        session.execute(delete(WebSession).where(col(WebSession.person_id) == person_id))
+
+
+def put_groups(session: WriteSession, person_id: str, groups: Collection[str]) -> None:
+    """Make `groups` the local groups of the person; those from an issuer stay."""
+    session.execute(delete(Membership).where(col(Membership.person_id) == person_id, col(Membership.source) == "local"))
+    for group in sorted(groups):
+        if session.get(Membership, (person_id, group)) is None:
+            session.add(Membership(person_id=person_id, group_name=group))
+
+
+def owner_of_identity(session: WriteSession, iss: str, sub: str) -> str | None:
+    """The id of the person who has this identity."""
+    identity = session.get(Identity, (iss, sub))
+    return None if identity is None else identity.person_id
+
+
+def add_identity(session: WriteSession, person_id: str, *, iss: str, sub: str) -> None:
+    """Say that this principal is the person."""
+    session.add(Identity(iss=iss, sub=sub, person_id=person_id))
+
+
+def find_account(session: WriteSession, login: str) -> Account | None:
+    """The local account with this name."""
+    return session.get(Account, login)
+
+
+def put_account(session: WriteSession, login: str, *, person_id: str, password_hash: str, now: datetime) -> None:
+    """Add the account or give it another password, which ends its person's sessions."""
+    account = session.get(Account, login) or Account(
+        login=login, person_id=person_id, password_hash=password_hash, created_at=now, changed_at=now
+    )
+    account.password_hash, account.changed_at, account.active = password_hash, now, True
+    session.add(account)
+    session.execute(delete(WebSession).where(col(WebSession.person_id) == person_id))
