@@ -1,0 +1,78 @@
+"""The callback endpoint: lets the backend wake the gate, and trusts nothing else of what it says.
+
+A delivery must be signed, fresh, new, and bound to a submission of ours by its state; then the task is looked at
+again, through its stored status endpoint. A callback that is lost costs time only, because polling goes on.
+ARAP, Callback Completion; PEP-93 to PEP-96.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from arap_service.protocol.callback import TOLERANCE_SECONDS, CallbackReceiver, CallbackRejected
+
+PATH: Final = "/callbacks/arap"
+BODY_LIMIT: Final = 65_536
+REMEMBERED: Final = timedelta(seconds=2 * TOLERANCE_SECONDS)
+_UNREADABLE: Final = frozenset({"json", "shape"})
+
+log = structlog.get_logger(__name__)
+
+UseOnce = Callable[[str, datetime], Awaitable[bool]]
+Find = Callable[[str, str], Awaitable[str | None]]
+
+
+class CallbackEndpoint:
+    """Receives deliveries.
+
+    `use_once` remembers an id until an instant and says whether it was new; `find` names the task that is waiting
+    for a state and a backend task, if its current generation does; `wake` makes the engine look at a task.
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[bytes],
+        *,
+        use_once: UseOnce,
+        find: Find,
+        wake: Callable[[str], None],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._receiver = CallbackReceiver(keys=keys, seen=lambda _: False)
+        self._use_once = use_once
+        self._find = find
+        self._wake = wake
+        self._clock = clock
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer one delivery: 401 when it is not authentic, 204 whatever an authentic one leads to."""
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > BODY_LIMIT:
+                return Response(status_code=413)
+        now = self._clock()
+        try:
+            notification = self._receiver.receive(bytes(body), dict(request.headers), now=now)
+        except CallbackRejected as error:
+            log.warning("callback_rejected", reason=error.reason)
+            return Response(status_code=400 if error.reason in _UNREADABLE else 401)
+        if not await self._use_once(f"callback:{request.headers['webhook-id']}", now + REMEMBERED):
+            return Response(status_code=204)  # delivered again, as at-least-once delivery does
+        state = notification.state
+        task_id = await self._find(state, notification.task.id) if isinstance(state, str) else None  # PEP-95
+        if task_id is None:
+            log.info("callback_ignored")
+        else:
+            self._wake(task_id)  # PEP-94: the status is read from the stored endpoint, never from the payload
+        return Response(status_code=204)
+
+
+def route(endpoint: Callable[[Request], Awaitable[Response]]) -> Route:
+    """The route of the callback endpoint."""
+    return Route(PATH, endpoint, methods=["POST"])

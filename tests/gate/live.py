@@ -1,0 +1,37 @@
+"""Serves an ASGI application over real sockets on loopback, for as long as a block lasts."""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import uvicorn
+from starlette.types import ASGIApp
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp) -> AsyncIterator[str]:
+    """The base URL under which `app` answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        server = _Quiet(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
+        async with anyio.create_task_group() as group:
+            group.start_soon(server.serve, [listener])
+            await server.ready.wait()
+            yield f"http://127.0.0.1:{port}"
+            server.should_exit = True
+
+
+class _Quiet(uvicorn.Server):
+    """A server that says when it is up, and leaves signals to the test runner."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = anyio.Event()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._serve(sockets)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.ready.set()
