@@ -49,7 +49,7 @@ class CallbackEndpoint:
         self._wake = wake
         self._clock = clock
 
-    async def __call__(self, request: Request) -> Response:
+    async def receive(self, request: Request) -> Response:
         """Answer one delivery: 401 when it is not authentic, 204 whatever an authentic one leads to."""
         body = bytearray()
         async for chunk in request.stream():
