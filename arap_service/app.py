@@ -1,51 +1,48 @@
-"""Wires the service together: configuration and context in, one ASGI application out.
+"""Wires the service together: a context in, one ASGI application out.
 
 The only place that knows all parts. Routes stand under the path of the configured identifier; nothing is derived from
 the Host header. Background work (courier, deadlines, rules, keys) lives as long as the application and is cancelled at
 its end; whatever it was doing is picked up again, because all of it is rows.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from arap_service.api import health
 from arap_service.api import issuer as issuer_routes
 from arap_service.api.auth import Authenticator
 from arap_service.api.edge import EdgeMiddleware
+from arap_service.api.problems import install_problems
 from arap_service.background import run_background
 from arap_service.context import Context
 from arap_service.issuer import Issuer
-from arap_service.settings import Settings
-
-OpenContext = Callable[[], Awaitable[Context]]
 
 
-def create_app(settings: Settings, *, context: Context | None = None, opened: OpenContext | None = None) -> FastAPI:
-    """The application for `settings`.
+class Service(FastAPI):
+    """An application whose every answer, also that of its outermost error handler, gets the common headers."""
 
-    Give `context` to serve on surroundings that somebody else opened, closes and works the background of (a test); give
-    `opened` to have the application open them when it starts, work in the background and close them at the end.
-    """
+    def build_middleware_stack(self) -> ASGIApp:
+        """The usual stack with the edge around it."""
+        return EdgeMiddleware(super().build_middleware_stack())
+
+
+def create_app(context: Context, *, background: bool = False) -> FastAPI:
+    """The application on `context`, which stays the caller's to close; with `background` it also does its own work."""
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        if opened is None:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as group:
+            if background:
+                group.start_soon(run_background, context)
             yield
-            return
-        own = await opened()
-        try:
-            _install(app, own)
-            async with anyio.create_task_group() as group:
-                group.start_soon(run_background, own)
-                yield
-                group.cancel_scope.cancel()
-        finally:
-            await own.database.aclose()
+            group.cancel_scope.cancel()
 
-    app = FastAPI(
+    settings = context.settings
+    app = Service(
         title="ARAP service",
         summary="AuthZEN decision point, access requests and their approval",
         version="1",
@@ -56,10 +53,8 @@ def create_app(settings: Settings, *, context: Context | None = None, opened: Op
         max_body_size=settings.limits.max_body_bytes,
         telemetry={"logs": False},
     )
-    _route(app, settings)
-    app.add_middleware(EdgeMiddleware)
-    if context is not None:
-        _install(app, context)
+    _install(app, context)
+    _route(app, context)
     return app
 
 
@@ -76,11 +71,12 @@ def _install(app: FastAPI, context: Context) -> None:
         context.log.warning("insecure_loopback_enabled", identifier=settings.identifier)
 
 
-def _route(app: FastAPI, settings: Settings) -> None:
-    base = settings.base_path
+def _route(app: FastAPI, context: Context) -> None:
+    base = context.settings.base_path
     app.include_router(health.router, prefix=base)
-    if settings.builtin_issuer.enabled:
+    if context.settings.builtin_issuer.enabled:
         app.include_router(issuer_routes.router, prefix=base)
         app.add_api_route(
             f"/.well-known/oauth-authorization-server{base}/issuer", issuer_routes.metadata, tags=["token issuer"]
         )
+    install_problems(app, base_path=base)

@@ -101,7 +101,7 @@ def bearer(context: Context, client_id: str, *, scope: str | None = None) -> dic
 
 def app_for(context: Context) -> FastAPI:
     """The application on `context`, without background work."""
-    return create_app(context.settings, context=context)
+    return create_app(context)
 
 
 def http(app: FastAPI, **options: Any) -> httpx2.AsyncClient:
