@@ -51,7 +51,9 @@ class Database:
             writer = sqlite_engine(parsed, begin="BEGIN IMMEDIATE", size=1, busy_seconds=busy_seconds)
             reader = sqlite_engine(parsed, begin="BEGIN", size=READERS, busy_seconds=busy_seconds)
         else:
-            writer = create_engine(parsed, pool_size=2 * READERS, max_overflow=0, pool_pre_ping=True)
+            writer = create_engine(
+                parsed, pool_size=2 * READERS, max_overflow=0, pool_pre_ping=True, hide_parameters=True
+            )
             reader = writer.execution_options(postgresql_readonly=True)
         with translated(), writer.begin():
             pass
@@ -153,6 +155,7 @@ def sqlite_engine(url: URL, *, begin: str, size: int, busy_seconds: float, forei
         url,
         pool_size=size,
         max_overflow=0,
+        hide_parameters=True,  # an error must not carry what was being written
         connect_args={"check_same_thread": False, "timeout": busy_seconds},
     )
 

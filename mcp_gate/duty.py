@@ -32,10 +32,10 @@ class Duty:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def take(self, task_id: str, *, until: datetime, due_by: datetime | None) -> bool:
-        """Whether the open task could be taken; with `due_by` only if its time has come."""
+    async def take(self, task_id: str, *, now: datetime, lease: timedelta, early: Sequence[Phase] = ()) -> bool:
+        """Whether the open task could be taken: its time has come, or it is in a phase that may be looked at early."""
         return await self._database.write(
-            lambda connection: statements.lease(connection, task_id, until=until, due_by=due_by) is not None
+            lambda connection: statements.lease(connection, task_id, now=now, until=now + lease, early=early)
         )
 
     async def due(self, now: datetime) -> list[TaskId]:

@@ -210,7 +210,8 @@ def decide(task: GateTask, event: Event, *, now: datetime) -> Transition | Refus
         return refusal
     if isinstance(event, ChainRequested) and task.generation >= event.limit:
         to = Phase.DONE  # PEP-101: the chain is bounded
-    after = replace(_clocked(task, event), phase=to, version=task.version + 1, updated_at=now, attempts=0)
+    attempts = task.attempts + isinstance(event, RetryLater) if isinstance(event, RetryLater | Due) else 0
+    after = replace(_clocked(task, event), phase=to, version=task.version + 1, updated_at=now, attempts=attempts)
     if to is Phase.DONE:
         cause = _cause(event)
         after = replace(after, ending=ENDINGS[cause], cause=cause, terminalized_at=now)

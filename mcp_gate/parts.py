@@ -21,7 +21,9 @@ from mcp_gate.records import (
     Question,
     Submission,
     Vault,
+    dump_body,
     dump_handle,
+    load_body,
     load_handle,
     opened,
     reference,
@@ -42,13 +44,16 @@ def read_submission(vault: Vault | None, row: statements.AnyRow) -> Submission:
     """A submission with what opens of it."""
     part = str(row.generation)
     handle = opened(vault, "gate_submission.handle", row.handle, part=part)
+    sealed = opened(vault, "gate_submission.body", row.body, part=part)
+    body, artifacts = (None, ()) if sealed is None else load_body(json.loads(sealed))
     return Submission(
         generation=row.generation,
         key=row.key,
         state=SubmissionState(row.state),
         created_at=row.created_at,
-        body=opened(vault, "gate_submission.body", row.body, part=part),
+        body=body,
         handle=None if handle is None else load_handle(json.loads(handle)),
+        artifacts=artifacts,
     )
 
 
@@ -96,7 +101,7 @@ def insert_submission(connection: Connection, vault: Vault, task: GateTask, new:
         "task_id": task.id,
         "generation": task.generation,
         "key": new.key,
-        "body": vault.seal("gate_submission.body", new.body, part=str(task.generation)),
+        "body": vault.seal_json("gate_submission.body", dump_body(new.body, new.artifacts), part=str(task.generation)),
         "state_ref": reference(new.callback_state),
         "created_at": task.updated_at,
     }

@@ -6,7 +6,7 @@ that a sealed value moved to another row doesn't open (PEP-131, PEP-133).
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -64,7 +64,8 @@ def reference(secret: str) -> str:
 class Submission:
     """One submission under its key; `handle` is None until the backend answered.
 
-    `body` is None when its seal doesn't open, and then nothing can be submitted.
+    `body` is None when its seal doesn't open, and then nothing can be submitted. `artifacts` are the strings of the
+    denial that no client may ever see (PEP-126).
     """
 
     generation: int
@@ -73,6 +74,7 @@ class Submission:
     created_at: datetime
     body: bytes | None
     handle: Handle | None = None
+    artifacts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class StoredTask:
     submission: Submission
     binding: CallBinding | None = None
     approval: Mapping[str, Any] | None = None
+    next_due: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,7 @@ class NewSubmission:
     key: str
     body: bytes
     callback_state: str
+    artifacts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,16 @@ class DueDelivery:
     reference: str | None
     attempts: int
     created_at: datetime
+
+
+def dump_body(body: bytes, artifacts: Sequence[str]) -> Json:
+    """A submission's bytes and artifacts as JSON, for the sealed column."""
+    return {"body": body.decode("latin-1"), "artifacts": list(artifacts)}
+
+
+def load_body(value: Mapping[str, Any]) -> tuple[bytes, tuple[str, ...]]:
+    """Bytes and artifacts back from `dump_body`."""
+    return value["body"].encode("latin-1"), tuple(value["artifacts"])
 
 
 def dump_handle(handle: Handle) -> Json:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, delete, func, insert, literal, select, text, update
+from sqlalchemy import Connection, Row, delete, func, insert, literal, or_, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from mcp_gate.events import Cause
@@ -129,13 +129,11 @@ def set_due(connection: Connection, task_id: str, version: int, *, next_due: dat
     connection.execute(update(task_table).where(*at).values(next_due=next_due, attempts=attempts))
 
 
-def lease(connection: Connection, task_id: str, *, until: datetime, due_by: datetime | None) -> AnyRow | None:
-    """Takes an open task so that others leave it alone until then; `due_by` takes it only if its time has come."""
-    at = [task_table.c.id == task_id, _OPEN]
-    if due_by is not None:
-        at.append(task_table.c.next_due <= due_by)
-    statement = update(task_table).where(*at).values(next_due=until)
-    return connection.execute(statement.returning(task_table)).first()
+def lease(connection: Connection, task_id: str, *, now: datetime, until: datetime, early: Sequence[Phase]) -> bool:
+    """Takes an open task so that others leave it alone until then: when its time has come, or in an `early` phase."""
+    ready = or_(task_table.c.next_due <= now, task_table.c.phase.in_(early))
+    statement = update(task_table).where(task_table.c.id == task_id, _OPEN, ready).values(next_due=until)
+    return connection.execute(statement.returning(task_table.c.id)).first() is not None
 
 
 def due_tasks(connection: Connection, now: datetime, limit: int) -> list[TaskId]:

@@ -198,6 +198,7 @@ class TaskStore:
             submission=parts.read_submission(vault, sent),
             binding=None if binding is None else CallBinding.from_json(json.loads(binding)),
             approval=None if approval is None else json.loads(approval),
+            next_due=row.next_due,
         )
 
     # Transitions ----------------------------------------------------------------------------------------------------

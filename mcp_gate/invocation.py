@@ -1,0 +1,105 @@
+"""Takes the claim and runs the tool, at most once. SEP-2848, "Completion: re-evaluate, then execute".
+
+The claim is the last point at which authorization is checked; after it nothing is ever invoked a second time. A
+response that was received decides the outcome; without one the outcome is unknown.
+"""
+
+import json
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import structlog
+
+from mcp_gate.backend import Permit
+from mcp_gate.core import Core, artifacts_of
+from mcp_gate.events import Allowed, ExecutionOverdue, Expire, PolicyDenied, ToolReturned, ToolSilent
+from mcp_gate.execution import Executed, NoResponse, Outcome, ReceivedError, ToolCall
+from mcp_gate.lifecycle import GateTask, Refused
+from mcp_gate.records import Changes, StoredTask
+
+log = structlog.get_logger(__name__)
+
+UNSTORABLE = "The tool's result could not be stored."
+
+
+class Invocation:
+    """Carries out what was permitted."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def carry_out(self, stored: StoredTask, permit: Permit) -> None:
+        """Claims the task under `permit`, and only then runs the tool and stores what came back."""
+        core, now = self._core, self._core.clock()
+        if permit.approved_until is not None and now >= permit.approved_until:  # PEP-41: no tolerance here
+            await core.move(stored.task, PolicyDenied(), seen=True)
+            return
+        until = now + core.limits.execution
+        core.checkpoint("claim.before_commit")
+        claim = Allowed(core.epoch, until, permit.approved_until)
+        claimed = await core.move(stored.task, claim, seen=True, changes=Changes(next_due=until))
+        if isinstance(claimed, Refused):
+            if claimed.reason == "deadline_passed":
+                await core.move(stored.task, Expire())
+            return
+        core.checkpoint("claim.committed")
+        await self._invoke(stored, claimed)
+
+    async def _invoke(self, stored: StoredTask, claimed: GateTask) -> None:
+        core, binding = self._core, stored.binding
+        if binding is None or claimed.execution_deadline is None:
+            raise AssertionError("a claim needs a call and a deadline")
+        call = ToolCall(binding.tool, binding.arguments, claimed.id)
+        if not await core.store.begin_invocation(claimed, worker=core.epoch, writing=core.writing):  # PEP-113
+            log.warning("invocation_withheld", task_id=claimed.id)
+            await core.move(claimed, ExecutionOverdue())
+            return
+        core.checkpoint("invoke.started")
+        outcome: Outcome = NoResponse("cancelled")
+        try:
+            outcome = await self._run(call, claimed.execution_deadline - core.clock())
+            core.checkpoint("invoke.returned")
+        finally:
+            # Also when this process is being shut down: what is known about the call must not be lost.
+            with anyio.CancelScope(shield=True):
+                await self._store(claimed, outcome, artifacts=artifacts_of(stored))
+        core.checkpoint("outcome.stored")
+
+    async def _run(self, call: ToolCall, remaining: timedelta) -> Outcome:
+        with anyio.move_on_after(remaining.total_seconds()):
+            try:
+                return await self._core.execute(call)
+            except Exception as error:  # noqa: BLE001 - whatever broke, no response to the call was received
+                log.error("executor_failed", task_id=call.task_id, error=type(error).__name__)  # noqa: TRY400 - a traceback could show arguments
+                return NoResponse("executor_failed")
+        return NoResponse("execution_deadline")
+
+    async def _store(self, claimed: GateTask, outcome: Outcome, *, artifacts: Collection[str]) -> None:
+        wording = self._core.wording
+        event: ToolReturned | ToolSilent
+        result: dict[str, Any] | None = None
+        match outcome:
+            case Executed(result=answer, is_error=is_error):
+                event = ToolReturned(is_error)
+                result = wording.executed(answer, is_error=is_error, artifacts=artifacts)
+                if not _is_storable(result):
+                    event = ToolReturned(is_error=True)
+                    told = {"content": [{"type": "text", "text": UNSTORABLE}]}
+                    result = wording.executed(told, is_error=True, artifacts=())
+            case ReceivedError(code=code, message=message):
+                event = ToolReturned(is_error=True)
+                result = wording.received_error(code, message, artifacts=artifacts)
+            case NoResponse(reason=reason):
+                event = ToolSilent()
+                log.warning("no_response_received", task_id=claimed.id, reason=reason)
+        await self._core.move(claimed, event, seen=True, changes=Changes(result=result))
+
+
+def _is_storable(result: dict[str, Any]) -> bool:
+    try:
+        json.dumps(result, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True

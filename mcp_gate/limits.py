@@ -1,0 +1,36 @@
+"""How long the gate waits, how often it asks, and how much one principal may have. Numbers only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one gate.
+
+    `pending` caps how long a request may stay open and `approval` how long an approval is believed, whatever the
+    backend says (PEP-46, PEP-76). `grace` is how long an intent whose answer was lost waits for the call to be
+    repeated; `resubmission` how long a chained submission is tried; `chain` how many there may be. `lease` keeps other
+    processes off a task that one is working on; it must exceed a backend's time-out.
+    """
+
+    pending: timedelta = timedelta(days=7)
+    approval: timedelta = timedelta(days=1)
+    execution: timedelta = timedelta(minutes=10)
+    retention: timedelta = timedelta(days=1)
+    grace: timedelta = timedelta(minutes=10)
+    resubmission: timedelta = timedelta(hours=1)
+    delivery: timedelta = timedelta(hours=12)
+    chain: int = 3
+    open_tasks: int = 50
+    intents_per_minute: int = 30
+    poll_first: timedelta = timedelta(seconds=5)
+    poll_most: timedelta = timedelta(seconds=60)
+    lease: timedelta = timedelta(seconds=90)
+    client_poll: timedelta = timedelta(seconds=5)
+
+
+def backoff(attempts: int, *, first: timedelta, most: timedelta, jitter: Callable[[], float]) -> timedelta:
+    """The wait after `attempts` fruitless ones: doubling up to `most`, less up to a fifth by `jitter` in [0, 1)."""
+    return min(most, first * (1 << min(attempts, 20))) * (1 - jitter() / 5)
