@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from arap_service.domain.tool_calls import UNBOUND, flaw_of, is_bound
 from arap_service.domain.workflow import Evaluation, Voice
 from arap_service.protocol.canonical import TOOL_CALL
 from arap_service.protocol.expressions import BoolExpression, Environment, ExpressionError, Facts, ValueExpression
@@ -151,14 +152,21 @@ class Policy:
 
 
 def judge(policy: Policy, question: Question) -> Judgement:
-    """What the rules say to `question`; an approval it may carry is not looked at."""
+    """What the rules say to `question`; an approval it may carry is not looked at.
+
+    A shown call that contradicts what is bound is denied before any rule can read it, and one that is not bound at all
+    is not requestable.
+    """
+    flaw = flaw_of(question.context)
+    if flaw is not None:
+        return Deny(None, flaw)
     rule_id = None
     try:
         facts = _facts(policy, question)
         for rule in policy.rules:
             rule_id = rule.id
             if rule.when.holds(facts):
-                return rule.judgement
+                return _if_bound(rule.judgement, question)
     except ExpressionError:
         return Deny(rule_id, POLICY_ERROR)
     return Deny(None, NO_MATCH)
@@ -190,6 +198,12 @@ def effect_of(policy: Policy, template: Template, question: Question) -> str | N
     except ExpressionError:
         return None
     return sentence if isinstance(sentence, str) and sentence else None
+
+
+def _if_bound(judgement: Judgement, question: Question) -> Judgement:
+    if isinstance(judgement, Requestable) and not is_bound(question.context):
+        return Deny(judgement.rule_id, UNBOUND)
+    return judgement
 
 
 def _voice(policy: Policy, evaluator: Evaluator, question: Question) -> Evaluation | None:

@@ -80,7 +80,7 @@ class Verdict:
 
     decision: bool
     finding: str
-    reason: str | None = None
+    reason: Reason | None = None
     next_action: NextAction | None = None
     retry_after: int | None = None
     approval_id: str | None = None
@@ -127,7 +127,7 @@ def judge_approval(
     )
     if isinstance(found, Reason):
         if isinstance(standing, Permit):
-            return Verdict(True, found)  # PDP-63: judged as if the reference were absent
+            return Verdict(True, found.value)  # PDP-63: judged as if the reference were absent
         return _denied(found, standing)
     if isinstance(standing, Permit):
         return Verdict(True, "applicable", approval_id=approval.id, approved_until=found.until)
@@ -142,10 +142,10 @@ def _denied(reason: Reason, standing: Judgement) -> Verdict:
     requestable = isinstance(standing, Requestable)
     if reason is Reason.GRANT_PENDING:
         seconds = standing.template.provisioned_retry_seconds if isinstance(standing, Requestable) else None
-        return Verdict(False, reason, reason, "retry", retry_after=seconds or DEFAULT_RETRY_SECONDS)  # PDP-73
+        return Verdict(False, reason.value, reason, "retry", retry_after=seconds or DEFAULT_RETRY_SECONDS)  # PDP-73
     if requestable and reason in {Reason.EXPIRED, Reason.OUT_OF_SCOPE}:
-        return Verdict(False, reason, reason, "request")
-    return Verdict(False, reason, reason, "none")
+        return Verdict(False, reason.value, reason, "request")
+    return Verdict(False, reason.value, reason, "none")
 
 
 def _examine(

@@ -21,6 +21,7 @@ from arap_service.domain.policy import (
 )
 from arap_service.domain.policy_load import load_policy, refuse_to_fetch
 from arap_service.domain.policy_text import read_text
+from arap_service.protocol.canonical import TOOL_CALL, Unrepresentable, arguments_hash
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "policy"
 CASES = sorted((FOLDER / "cases").glob("*.yaml"))
@@ -33,6 +34,19 @@ def case_of(path: Path) -> dict[str, Any]:
     jsonschema_rs.Draft202012Validator(schema, retriever=refuse_to_fetch).validate(text.value)
     case: dict[str, Any] = text.value
     return case
+
+
+def completed(context: dict[str, Any]) -> dict[str, Any]:
+    """The context with what an enforcement point adds to a tool call, as far as the case leaves it out."""
+    call = context.get(TOOL_CALL)
+    if not isinstance(call, dict):
+        return context
+    whole = {"server": "bank", "tool": "any", **call}
+    try:
+        bound = {"arguments_hash": arguments_hash(whole.get("arguments", {}))}
+    except Unrepresentable:
+        bound = {}
+    return {**bound, **context, TOOL_CALL: whole}
 
 
 def summary(judgement: Judgement) -> dict[str, Any]:
@@ -51,9 +65,8 @@ def test_policy_case(path: Path) -> None:
     case = case_of(path)
     policy = load_policy((FOLDER / "rules" / f"{case['rules']}.yaml").read_text(encoding="utf-8"))
     asked = case["question"]
-    question = Question(
-        asked["subject"], asked["resource"], asked["action"], asked.get("context", {}), case.get("client")
-    )
+    context = completed(asked.get("context", {}))
+    question = Question(asked["subject"], asked["resource"], asked["action"], context, case.get("client"))
     judgement = judge(policy, question)
     outcome = summary(judgement)
     if isinstance(judgement, Requestable):

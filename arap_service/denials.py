@@ -1,0 +1,191 @@
+"""Makes requestable denials: who may be offered one, the binding token, and the record of it.
+
+An offer is withheld rather than made without proof: when the client may not request, asks too often, or nothing could
+later bind the request to this evaluation. The denial itself is decided in `evaluation.py`. Access Request and Approval
+Profile, "Requestable Denial Context", "Denial Binding Artifacts".
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from arap_service import audit
+from arap_service.context import Context
+from arap_service.domain.actors import ActorMalformed, Chain, agent_of, subject_chain
+from arap_service.domain.callers import Caller
+from arap_service.domain.policy import Policy, Question, Requestable, may_submit
+from arap_service.keys import BINDING_TYP, Use
+from arap_service.protocol.arap import format_instant
+from arap_service.protocol.canonical import Tuple4, bindable_members, binding_hash, bound_context, prune_subject
+from arap_service.records import new_denial
+from arap_service.store.database import StoreUnavailable, WriteSession
+from arap_service.store.tables import Denial
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A requestable denial: the decision context to answer with, and the row to store before answering."""
+
+    context: dict[str, Any]
+    row: Denial
+
+
+def prepare_offer(
+    ctx: Context, caller: Caller, policy: Policy, *, about: Tuple4, requestable: Requestable, reason: str
+) -> Offer | None:
+    """An offer to request what was denied, or None when it must be withheld (PDP-37, PDP-39, PDP-47)."""
+    question = Question(about.subject, about.resource, about.action, about.context, caller.client_id)
+    if not may_submit(policy, caller.client_id, question):
+        return None
+    try:
+        actor = subject_chain(about.subject)
+    except ActorMalformed:
+        return None
+    if ctx.rates.take("denial", caller.principal) is not None:
+        ctx.log.warning("denial_withheld", cause="rate", client_id=caller.client_id)
+        return None
+    now = ctx.clock().replace(microsecond=0)
+    denial = _Denied(
+        about=about,
+        members=tuple(bindable_members(about.context)),
+        evaluation_id=ctx.keys.mint_evaluation_id("requestable"),
+        reason=reason,
+        template_id=requestable.template.id,
+        agent=agent_of(about.context),
+        actor=actor,
+        now=now,
+        expires_at=now + timedelta(seconds=requestable.template.denial_seconds),
+    )
+    token_id = ctx.new_id("jti")
+    token = _sign(ctx, caller, denial, token_id=token_id)
+    if token is None and ctx.settings.independent:
+        return None  # PDP-40: an independent service has nothing but the token
+    row = new_denial(
+        ctx.ring,
+        evaluation_id=denial.evaluation_id,
+        about=about,
+        members=denial.members,
+        client_id=caller.client_id,
+        caller=caller.principal,
+        template_id=denial.template_id,
+        rule_id=requestable.rule_id,
+        reason=reason,
+        policy_version=policy.version,
+        agent=denial.agent,
+        jti=None if token is None else token_id,
+        now=now,
+        expires_at=denial.expires_at,
+    )
+    return Offer(_context(ctx, denial, requestable, token), row)
+
+
+async def issue_offer(
+    ctx: Context, caller: Caller, policy: Policy, *, about: Tuple4, requestable: Requestable, reason: str
+) -> Offer | None:
+    """A recorded offer, or None when it must be withheld or cannot be recorded."""
+    offer = prepare_offer(ctx, caller, policy, about=about, requestable=requestable, reason=reason)
+    if offer is None:
+        return None
+    try:
+        await ctx.database.write(lambda session: record_offer(session, offer))
+    except StoreUnavailable as error:
+        ctx.log.warning("denial_withheld", cause=error.reason, client_id=caller.client_id)
+        return None
+    ctx.log.info("denial_issued", evaluation_id=offer.row.evaluation_id, client_id=caller.client_id)
+    return offer
+
+
+def plain_denial(ctx: Context, reason: str, **members: Any) -> dict[str, Any]:
+    """The response of a denial that nobody can request; it is not recorded."""
+    context = {"evaluation_id": ctx.keys.mint_evaluation_id("deny"), "reason": reason, **members}
+    return {"decision": False, "context": context}
+
+
+def record_offer(session: WriteSession, offer: Offer) -> None:
+    """Store the denial and its audit entry within the caller's transaction."""
+    row = offer.row
+    session.add(row)
+    audit.append(
+        session,
+        row.evaluation_id,
+        kind="denied_requestable",
+        actor=row.caller,
+        detail={
+            "client_id": row.client_id,
+            "policy_version": row.policy_version,
+            "reason": row.reason,
+            "rule_id": row.rule_id,
+            "template": row.template_id,
+        },
+        now=row.evaluated_at,
+        evaluation_id=row.evaluation_id,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Denied:
+    about: Tuple4
+    members: tuple[str, ...]
+    evaluation_id: str
+    reason: str
+    template_id: str
+    agent: str | None
+    actor: Chain
+    now: datetime
+    expires_at: datetime
+
+
+def _sign(ctx: Context, caller: Caller, denied: _Denied, *, token_id: str) -> str | None:
+    about = denied.about
+    claims: dict[str, Any] = {
+        "iss": ctx.settings.identifier,
+        "aud": ctx.settings.access_request_endpoint,
+        "iat": int(denied.now.timestamp()),
+        "exp": int(denied.expires_at.timestamp()),
+        "jti": token_id,
+        "denial_expires_at": format_instant(denied.expires_at),  # PDP-51
+        "evaluation_id": denied.evaluation_id,
+        "binding_context_members": list(denied.members),
+        "binding_hash": binding_hash(*about, denied.members),
+        "subject": prune_subject(about.subject),
+        "resource": about.resource,
+        "action": about.action,
+        "context": bound_context(about.context, denied.members),
+        "client_id": caller.client_id,
+        "template": denied.template_id,
+        "reason": denied.reason,
+    }
+    if denied.agent is not None:
+        claims["agent"] = denied.agent
+    if denied.actor:
+        claims["actor"] = [{"sub": sub} if iss is None else {"iss": iss, "sub": sub} for iss, sub in denied.actor]
+    try:
+        return ctx.keys.sign(Use.BINDING, claims, BINDING_TYP)
+    except RuntimeError:
+        ctx.log.exception("binding_token_not_signed")
+        return None
+
+
+def _context(ctx: Context, denied: _Denied, requestable: Requestable, token: str | None) -> dict[str, Any]:
+    template = requestable.template
+    request: dict[str, Any] = {
+        "endpoint": ctx.settings.access_request_endpoint,
+        "template": template.id,
+        "expires_at": format_instant(denied.expires_at),
+        "display": {"title": template.title, "description": template.explanation},
+    }
+    if token is not None:
+        request["binding_token"] = token
+    if template.request_schema is not None:
+        request["request_schema_url"] = request_schema_url(ctx.settings.identifier, template.id)  # PDP-46
+    return {
+        "evaluation_id": denied.evaluation_id,
+        "evaluated_at": format_instant(denied.now),
+        "reason": denied.reason,
+        "access_request": request,
+    }
+
+
+def request_schema_url(identifier: str, template_id: str) -> str:
+    """Where the request schema of a template is published."""
+    return f"{identifier}/access/v1/request-schemas/{template_id}"
