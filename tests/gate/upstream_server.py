@@ -4,7 +4,6 @@ Every run of `wire` appends one line to the file named by `EFFECTS`, so that a t
 """
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,4 +75,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
