@@ -5,7 +5,7 @@ to do now. What an answer means is decided in `reading` and `lifecycle`. SEP-284
 "Completion".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
@@ -49,12 +49,12 @@ _MOST_STEPS: Final = 32
 
 
 class Completion:
-    """Steps tasks; `wake` asks for a step soon, `is_submitting` tells intents that a call is still working on."""
+    """Steps tasks; `wake` asks for a step soon, `submitting` holds the intents that a call is still working on."""
 
-    def __init__(self, core: Core, *, wake: Callable[[TaskId], None], is_submitting: Callable[[TaskId], bool]) -> None:
+    def __init__(self, core: Core, *, wake: Callable[[TaskId], None], submitting: Container[TaskId]) -> None:
         self._core = core
         self._wake = wake
-        self._is_submitting = is_submitting
+        self._submitting = submitting
         self._invocation = Invocation(core)
 
     async def step(self, task_id: TaskId, *, hurried: bool = False) -> datetime | None:
@@ -98,7 +98,7 @@ class Completion:
         """Recovers an intent's handle under its key, and gives it up when nobody repeats the call (PEP-59)."""
         core, task, sent = self._core, stored.task, stored.submission
         over = task.created_at + core.limits.grace
-        if self._is_submitting(task.id):
+        if task.id in self._submitting:
             await core.later(task, core.limits.lease, by=over, attempts=0)
             return False
         if sent.handle is None and sent.body is not None:

@@ -65,15 +65,11 @@ class FollowUp(Protocol):
 class Creation:
     """Answers first calls."""
 
-    def __init__(self, core: Core, follow_up: FollowUp) -> None:
+    def __init__(self, core: Core, follow_up: FollowUp, *, submitting: dict[TaskId, anyio.Event]) -> None:
         self._core = core
         self._follow_up = follow_up
         # Calls in this process that are submitting right now, so that an equal one waits instead of sending again.
-        self._submitting: dict[TaskId, anyio.Event] = {}
-
-    def is_submitting(self, task_id: TaskId) -> bool:
-        """Whether a call in this process is about to answer for this intent."""
-        return task_id in self._submitting
+        self._submitting = submitting
 
     async def call(self, binding: CallBinding, *, tasks: bool, tool_fingerprint: str) -> Answer:
         """Decides the call.

@@ -91,10 +91,9 @@ class Engine:
         self._serve_approvals = serve_approvals
         self._liveness = Liveness(duty, epoch=core.epoch, instance=instance, database_file=store.database.path)
         self._is_recovered = False
-        self._completion = Completion(
-            core, wake=self.wake, is_submitting=lambda task: self._creation.is_submitting(task)
-        )
-        self._creation = Creation(core, self._completion)
+        submitting: dict[TaskId, anyio.Event] = {}
+        self._completion = Completion(core, wake=self.wake, submitting=submitting)
+        self._creation = Creation(core, self._completion, submitting=submitting)
         self._deliveries = Deliveries(core)
         self._poller = Poller(
             self._completion,
@@ -146,7 +145,7 @@ class Engine:
         return True
 
     async def recover(self) -> None:
-        """What a start owes to the one before it: dead claims end as unknown, intents are reconciled at once (PEP-59)."""
+        """Ends dead claims as unknown and has intents reconciled at once, as a start must (PEP-59)."""
         core = self._core
         self._is_recovered = True
         await core.duty.register(core.epoch, instance=self._instance, now=core.clock())

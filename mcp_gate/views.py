@@ -81,9 +81,9 @@ def _is_primitive(member: Mapping[str, Any]) -> bool:
 
 def elicitation(request: InputQuestion) -> Json:
     """The backend's question as an input request; its words are untrusted, so they are sanitised (PEP-127)."""
-    schema = request.schema
-    requested: Json = {"type": "object", "properties": sanitised_tree(dict(schema["properties"]))}
-    if isinstance(required := schema.get("required"), list):
+    properties, required = request.schema["properties"], request.schema.get("required")
+    requested: Json = {"type": "object", "properties": sanitised_tree(properties)}
+    if isinstance(required, list):
         requested["required"] = [sanitised(name) for name in required if isinstance(name, str)]
     message = sanitised(request.message, most=MESSAGE_CHARACTERS)
     return {
