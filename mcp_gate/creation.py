@@ -4,6 +4,7 @@ The order is what makes it safe to die anywhere: the intent with its key and exa
 hears of it, the handle before the client does. Nothing here runs a tool.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Protocol
@@ -71,10 +72,18 @@ class Creation:
         # Calls in this process that are submitting right now, so that an equal one waits instead of sending again.
         self._submitting = submitting
 
-    async def call(self, binding: CallBinding, *, tasks: bool, tool_fingerprint: str) -> Answer:
-        """Decides the call.
+    async def call(
+        self,
+        binding: CallBinding,
+        *,
+        tasks: bool,
+        tool_fingerprint: str,
+        check_arguments: Callable[[], None] = lambda: None,
+    ) -> Answer:
+        """Decides the call; `check_arguments` refuses what the tool would refuse, before anybody is asked about it.
 
         Raises:
+            InvalidParams: The arguments don't fit the tool's schema; nothing was submitted.
             Unavailable: No decision was obtained, or it is unknown whether the submission arrived; nothing ran.
         """
         for warning in binding.warnings:
@@ -91,6 +100,7 @@ class Creation:
             return Result(wording.plain_denial(UNREPRESENTABLE.format(pointer=binding.unrepresentable or "the root")))
         if not tasks:  # PEP-05: nothing is submitted for a client that can't come back
             return Result(wording.degraded())
+        check_arguments()
         # The client's disconnect must not interrupt what has begun; the backend's time-outs bound it.
         answer: Answer | None = None
         with anyio.CancelScope(shield=True):

@@ -107,13 +107,25 @@ class Engine:
 
     # Calls and steps ------------------------------------------------------------------------------------------------
 
-    async def call(self, binding: CallBinding, *, tasks: bool, tool_fingerprint: str) -> Answer:
+    async def call(
+        self,
+        binding: CallBinding,
+        *,
+        tasks: bool,
+        tool_fingerprint: str,
+        check_arguments: Callable[[], None] = lambda: None,
+    ) -> Answer:
         """Decides a first call; `tasks` says whether this request declared the tasks extension (PEP-02).
 
+        `check_arguments` is called before an approval is asked for, and refuses what the tool would refuse.
+
         Raises:
+            InvalidParams: The arguments don't fit the tool's schema; nothing was submitted.
             Unavailable: No decision, or it is unknown whether the submission arrived; nothing ran.
         """
-        answer = await self._creation.call(binding, tasks=tasks, tool_fingerprint=tool_fingerprint)
+        answer = await self._creation.call(
+            binding, tasks=tasks, tool_fingerprint=tool_fingerprint, check_arguments=check_arguments
+        )
         self._poller.wake()
         return answer
 
