@@ -12,7 +12,7 @@ import anyio
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from arap_service.api import health
+from arap_service.api import health, pdp
 from arap_service.api import issuer as issuer_routes
 from arap_service.api.auth import Authenticator
 from arap_service.api.edge import EdgeMiddleware
@@ -74,6 +74,9 @@ def _install(app: FastAPI, context: Context) -> None:
 def _route(app: FastAPI, context: Context) -> None:
     base = context.settings.base_path
     app.include_router(health.router, prefix=base)
+    app.include_router(pdp.direct, prefix=base)
+    app.include_router(pdp.router, prefix=base)
+    app.add_api_route(pdp.METADATA_PATH + base, pdp.metadata, tags=["decision point"])
     if context.settings.builtin_issuer.enabled:
         app.include_router(issuer_routes.router, prefix=base)
         app.add_api_route(

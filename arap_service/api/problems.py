@@ -82,7 +82,7 @@ class _Fault:
     error: ArapError | None = None
 
     def as_text(self) -> Response:
-        text = HTTPStatus(self.status).phrase if self.error is None else self.error.title
+        text = HTTPStatus(self.status).phrase if self.error is None else str(self.error)
         return plain(self.status, text, headers=self.headers)
 
     def as_problem(self) -> Response:

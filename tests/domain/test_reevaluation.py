@@ -15,6 +15,7 @@ from arap_service.domain.reevaluation import (
     ApprovalStatus,
     Invalid,
     PresentedApproval,
+    Reason,
     Verdict,
     judge_approval,
     present,
@@ -109,11 +110,11 @@ def in_context(**members: Any) -> Question:
 
 
 RELIED = Verdict(True, "applicable", approval_id="apr_1", approved_until=UNTIL)
-UNVERIFIABLE = Verdict(False, "approval_unverifiable", "approval_unverifiable", "none")
-EXPIRED = Verdict(False, "approval_expired", "approval_expired", "request")
-OUT_OF_SCOPE = Verdict(False, "out_of_scope", "out_of_scope", "request")
-GRANT_PENDING = Verdict(False, "grant_pending", "grant_pending", "retry", retry_after=7)
-POLICY_DENIED = Verdict(False, "policy_denied", "policy_denied", "none")
+UNVERIFIABLE = Verdict(False, "approval_unverifiable", Reason.UNVERIFIABLE, "none")
+EXPIRED = Verdict(False, "approval_expired", Reason.EXPIRED, "request")
+OUT_OF_SCOPE = Verdict(False, "out_of_scope", Reason.OUT_OF_SCOPE, "request")
+GRANT_PENDING = Verdict(False, "grant_pending", Reason.GRANT_PENDING, "retry", retry_after=7)
+POLICY_DENIED = Verdict(False, "policy_denied", Reason.POLICY_DENIED, "none")
 REVOKED = replace(RECORD, status=ApprovalStatus.REVOKED)
 BOB = changed(subject={"type": "user", "id": "bob@example.com"})
 

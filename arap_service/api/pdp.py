@@ -1,0 +1,181 @@
+"""The AuthZEN endpoints over HTTP: evaluation, evaluations, metadata, keys, and the schemas of requests.
+
+Parses, authenticates and renders; decisions are made in `evaluation`. Errors are short text (PDP-11), a shape is never
+422 and a denial never an error status. Evaluations are the hot path, so their routes skip the framework's layers and
+are described by hand. AuthZEN Authorization API, "HTTPS JSON Binding", "Metadata"; Access Request and Approval
+Profile.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
+
+from arap_service.api.auth import CallerDep, ContextDep, authenticate, context
+from arap_service.api.problems import NO_STORE, problem_responses
+from arap_service.context import Context
+from arap_service.denials import request_schema_url
+from arap_service.domain.callers import Caller, Scope
+from arap_service.domain.errors import InvalidRequest, Unauthenticated, UnknownTask
+from arap_service.evaluation import evaluate, evaluations
+from arap_service.protocol.arap import CAPABILITY
+from arap_service.protocol.canonical import InvalidJson, strict_loads
+
+METADATA_PATH: Final = "/.well-known/authzen-configuration"
+_CACHED: Final = {"Cache-Control": "public, max-age=300"}  # PDP-35
+
+UseCase = Callable[[Context, Caller, dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class DirectRoute(APIRoute):
+    """A route whose endpoint takes the request as it is; documented like any other."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The endpoint itself."""
+        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return handler
+
+
+_ENTITY: Final = {
+    "type": "object",
+    "required": ["type", "id"],
+    "properties": {"type": {"type": "string"}, "id": {"type": "string"}, "properties": {"type": "object"}},
+}
+_MEMBERS: Final = {
+    "subject": _ENTITY,
+    "resource": _ENTITY,
+    "action": {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {"type": "string"}, "properties": {"type": "object"}},
+    },
+    "context": {"type": "object"},
+}
+_DECISION: Final = {
+    "type": "object",
+    "required": ["decision"],
+    "properties": {"decision": {"type": "boolean"}, "context": {"type": "object"}},
+}
+_BATCH: Final = {
+    "evaluations": {"type": "array", "items": {"type": "object", "properties": _MEMBERS}},
+    "options": {
+        "type": "object",
+        "properties": {
+            "evaluations_semantic": {"enum": ["execute_all", "deny_on_first_deny", "permit_on_first_permit"]}
+        },
+    },
+}
+_REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"description": description, "content": {"text/plain": {"schema": {"type": "string"}}}}
+    for status, description in {
+        400: "The request is not valid",
+        401: "A valid access token is required",
+        403: "The caller may not use this API",
+        413: "The body is too large",
+        503: "The decision point cannot decide now",
+    }.items()
+}
+
+
+def _described(request: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "requestBody": {"required": True, "content": {"application/json": {"schema": request}}},
+        "responses": {"200": {"description": "The decision", "content": {"application/json": {"schema": response}}}},
+    }
+
+
+direct = APIRouter(route_class=DirectRoute, tags=["decision point"])
+router = APIRouter(tags=["decision point"])
+
+
+@direct.post(
+    "/access/v1/evaluation",
+    summary="Evaluate one access",
+    response_class=JSONResponse,
+    responses=_REFUSALS,
+    openapi_extra=_described(
+        {"type": "object", "required": ["subject", "resource", "action"], "properties": _MEMBERS}, _DECISION
+    ),
+)
+async def single(request: Request) -> Response:
+    """Decide one evaluation."""
+    return await _answered(request, evaluate)
+
+
+@direct.post(
+    "/access/v1/evaluations",
+    summary="Evaluate several accesses",
+    response_class=JSONResponse,
+    responses=_REFUSALS,
+    openapi_extra=_described(
+        {"type": "object", "properties": {**_MEMBERS, **_BATCH}},
+        {
+            "anyOf": [
+                _DECISION,
+                {"type": "object", "properties": {"evaluations": {"type": "array", "items": _DECISION}}},
+            ]
+        },
+    ),
+)
+async def batch(request: Request) -> Response:
+    """Decide a batch of evaluations."""
+    return await _answered(request, evaluations)
+
+
+@router.get("/jwks.json", summary="Keys that verify binding tokens and approval states")
+async def keys(ctx: ContextDep) -> JSONResponse:
+    """The JWK Set of the decision point and of the request service."""
+    return JSONResponse(ctx.keys.jwks(), headers=_CACHED)
+
+
+@router.get(
+    "/access/v1/request-schemas/{template}",
+    summary="What a request of this kind must add",
+    responses=problem_responses(Unauthenticated, UnknownTask),
+)
+async def request_schema(template: str, caller: CallerDep, ctx: ContextDep) -> JSONResponse:
+    """The JSON Schema of the members `context` and `requested_access` of a submission (ARS-106)."""
+    del caller  # any authenticated caller may read what it must fill in
+    found = ctx.policy.current().templates.get(template)
+    if found is None or found.request_schema is None:
+        raise UnknownTask("There is no such request schema.")
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": request_schema_url(ctx.settings.identifier, template),
+        **found.request_schema,
+    }
+    return JSONResponse(schema, headers=NO_STORE, media_type="application/schema+json")
+
+
+async def metadata(ctx: ContextDep) -> JSONResponse:
+    """The metadata of the decision point, from its configuration alone (PDP-27)."""
+    identifier = ctx.settings.identifier
+    return JSONResponse(
+        {
+            "policy_decision_point": identifier,
+            "access_evaluation_endpoint": identifier + "/access/v1/evaluation",
+            "access_evaluations_endpoint": identifier + "/access/v1/evaluations",
+            "access_request_endpoint": ctx.settings.access_request_endpoint,
+            "jwks_uri": identifier + "/jwks.json",
+            "capabilities": [CAPABILITY],
+        },
+        headers=_CACHED,
+    )
+
+
+async def _answered(request: Request, use_case: UseCase) -> Response:
+    caller = await authenticate(request)
+    caller.require(Scope.EVALUATE)
+    ctx = context(request)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise InvalidRequest("The Content-Type must be application/json.")
+    try:
+        value = strict_loads(await request.body(), max_depth=ctx.settings.limits.max_depth)
+    except InvalidJson:
+        raise InvalidRequest("The body is not valid JSON.") from None
+    if not isinstance(value, dict):
+        raise InvalidRequest("The body must be a JSON object.")
+    return JSONResponse(await use_case(ctx, caller, value), headers=NO_STORE)
