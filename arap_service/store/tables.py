@@ -96,6 +96,7 @@ class Task(Row, table=True):
     body_digest: str
     created_at: datetime
     pending_until: datetime
+    requested_until: datetime | None = None
     expires_at: datetime = Field(index=True)
     ended_at: datetime | None = None
     ended_by: str | None = None  # code of the cause, such as quorum, veto, deadline, requester
@@ -104,6 +105,7 @@ class Task(Row, table=True):
     data_key: bytes
     tuple_sealed: bytes  # subject, resource, action, context as submitted
     request_sealed: bytes  # requested_access, display, client and tool call
+    effect_sealed: bytes | None = None  # the sentence that the template makes of the arguments
     callback_state_sealed: bytes | None = None
     decision_sealed: bytes | None = None  # what a denier wrote for the requester
 

@@ -92,6 +92,11 @@ def touch_task(session: WriteSession, task_id: str, *, seen: int) -> Task | None
     ).one_or_none()
 
 
+def bump_task(session: WriteSession, task_id: str) -> None:
+    """Give an ended task its next version, because what belongs to it has changed."""
+    session.execute(update(Task).where(col(Task.id) == task_id).values(version=col(Task.version) + 1))
+
+
 def set_step(session: WriteSession, task_id: str, *, item: int, step_id: str, status: str) -> None:
     """Record how a step of the workflow stands."""
     session.execute(
@@ -145,15 +150,6 @@ def purgeable_tasks(session: Session, *, now: datetime, limit: int) -> Sequence[
 def remove_task(session: WriteSession, task_id: str) -> bool:
     """Delete the task with everything that hangs on it, its data key first of all; whether it was still there."""
     return bool(session.execute(delete(Task).where(col(Task.id) == task_id).returning(col(Task.id))).all())
-
-
-def keep_keys_until(session: WriteSession, task_id: str, *, until: datetime) -> None:
-    """Prolong the idempotency keys of a task that has ended (ARS-45)."""
-    session.execute(
-        update(IdempotencyKey)
-        .where(col(IdempotencyKey.task_id) == task_id, col(IdempotencyKey.keep_until) < until)
-        .values(keep_until=until)
-    )
 
 
 def forget_old(session: WriteSession, *, now: datetime, denials_before: datetime) -> None:

@@ -197,7 +197,7 @@ def test_removal_takes_everything_that_hangs_on_the_task(database: Database, clo
 
 
 def test_forgetting_keeps_what_is_still_needed(database: Database, clock: FakeClock) -> None:
-    """Keys, spent tokens and tombstones go exactly when their time is over, and a key can be kept longer."""
+    """Keys, spent tokens and tombstones go exactly when their time is over."""
     now = clock()
 
     def work(session: WriteSession) -> None:
@@ -230,12 +230,9 @@ def test_forgetting_keeps_what_is_still_needed(database: Database, clock: FakeCl
     database.write_now(work)
     database.write_now(forget)
     assert database.read_now(names) == [["new"], ["new"], ["new"]]
-    database.write_now(
-        lambda session: tasks.keep_keys_until(session, "new", until=now + timedelta(seconds=5)),
-    )
     clock.advance(1)
     database.write_now(forget)
-    assert database.read_now(names) == [["new"], [], []]
+    assert database.read_now(names) == [[], [], []]
 
 
 @pytest.mark.parametrize("oldest_deadline_first", [True, False])
