@@ -18,8 +18,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
+from arap_service.domain.visible import visible
 from arap_service.web import words
-from arap_service.web.visible import visible
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 _MEDIA: Final[Mapping[str, str]] = MappingProxyType(

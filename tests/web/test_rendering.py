@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from arap_service.domain.visible import is_hidden
 from arap_service.views import ArgumentView, HistoryView, RequestDetail, StepView, VoteView
 from arap_service.web.rendering import asset_path, assets, render
-from arap_service.web.visible import is_hidden
 from tests.web.samples import APPROVED, DETAIL, PAGE, request_values, row
 
 ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{7*7}}</pre>\u202egnp.exe\u200b\x1b[31m"
