@@ -43,14 +43,13 @@ async def kit(gate_url: str, clock: FakeClock, backend: ForeignBackend) -> Async
 
 
 @pytest.fixture
-async def make_kit(
-    sqlite_url: str, clock: FakeClock, backend: ForeignBackend
-) -> AsyncIterator[Callable[..., Kit]]:
+async def make_kit(sqlite_url: str, clock: FakeClock, backend: ForeignBackend) -> AsyncIterator[Callable[..., Kit]]:
     """Makes gates with particular settings, on SQLite."""
     made: list[Kit] = []
 
     def make(**settings: Any) -> Kit:
-        kit = Kit(**({"url": sqlite_url, "clock": clock, "backend": backend} | settings))
+        plain: dict[str, Any] = {"url": sqlite_url, "clock": clock, "backend": backend}
+        kit = Kit(**(plain | settings))
         made.append(kit)
         return kit
 
