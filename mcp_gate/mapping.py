@@ -210,8 +210,9 @@ def _anchor_subject(request: Json, mapping: ToolMapping, anchor: str) -> tuple[s
     subject = request.setdefault("subject", {})
     if not isinstance(subject, dict):
         raise MappingError("subject")
-    if "id" not in mapping.template.get("subject", {}):
-        subject["id"] = anchor  # PEP-17: supplied when the mapping leaves it out
+    declared = mapping.template.get("subject")
+    if not (isinstance(declared, dict) and "id" in declared):
+        subject.setdefault("id", anchor)  # PEP-17: supplied when the mapping leaves it out, not when it yields nothing
     subject.setdefault("type", "identity")
     if subject.get("id") == anchor:
         return ()
