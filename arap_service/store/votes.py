@@ -1,28 +1,30 @@
 """Every statement about steps, votes, approvals and reports: what a reader of one request needs beside the task."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlmodel import Session, col, select
 
 from arap_service.store.tables import Approval, Delivery, Execution, StepState, StepVoice, Task, Vote
 
 
-def steps_of(session: Session, task_id: str, *, item: int = 0) -> Sequence[StepState]:
-    """The steps of a task in the order of its template."""
+def steps_of(session: Session, task_ids: Collection[str]) -> Sequence[StepState]:
+    """The steps of these tasks, of each in the order of its template."""
     return session.exec(
-        select(StepState).where(StepState.task_id == task_id, StepState.item == item).order_by(col(StepState.position))
+        select(StepState)
+        .where(col(StepState.task_id).in_(task_ids))
+        .order_by(col(StepState.task_id), col(StepState.item), col(StepState.position))
     ).all()
 
 
-def voices_of(session: Session, task_id: str, *, item: int = 0) -> Sequence[StepVoice]:
-    """Who may speak in the steps of a task."""
-    return session.exec(select(StepVoice).where(StepVoice.task_id == task_id, StepVoice.item == item)).all()
+def voices_of(session: Session, task_ids: Collection[str]) -> Sequence[StepVoice]:
+    """Who may speak in the steps of these tasks."""
+    return session.exec(select(StepVoice).where(col(StepVoice.task_id).in_(task_ids))).all()
 
 
-def votes_of(session: Session, task_id: str, *, item: int = 0) -> Sequence[Vote]:
-    """The votes on a task, oldest first."""
+def votes_of(session: Session, task_ids: Collection[str]) -> Sequence[Vote]:
+    """The votes on these tasks, oldest first."""
     return session.exec(
-        select(Vote).where(Vote.task_id == task_id, Vote.item == item).order_by(col(Vote.at), col(Vote.version_seen))
+        select(Vote).where(col(Vote.task_id).in_(task_ids)).order_by(col(Vote.at), col(Vote.version_seen), col(Vote.id))
     ).all()
 
 

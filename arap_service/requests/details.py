@@ -1,0 +1,241 @@
+"""One request as a reviewer or resolver sees it: opened, revealed by its template's lists, and told in words.
+
+Decides what is shown and to whom; shows nothing that the template hides, and no secret (GOV-15, ARS-125, ARS-126).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import Session
+
+from arap_service import audit
+from arap_service.context import Context
+from arap_service.domain.callers import Caller, Scope
+from arap_service.domain.errors import TaskExpired, UnknownTask
+from arap_service.domain.revealing import Reveal, Revealed, Shown, reveal
+from arap_service.domain.reviewers import Eligible, Ineligible
+from arap_service.domain.visible import visible
+from arap_service.protocol.approval import pending_approval
+from arap_service.protocol.canonical import Tuple4
+from arap_service.records import task_seal, tuple_of
+from arap_service.requests.endings import latest_end
+from arap_service.requests.telling import effect_sentence, history_of, names_for
+from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
+from arap_service.sealed import RowSeal
+from arap_service.store import tasks, votes
+from arap_service.store.tables import Approval, Execution, Task
+from arap_service.views import ApprovalView, ArgumentView, ExecutionView, RequestDetail, StepView, VoteView
+
+JUSTIFICATION = "business_justification"
+# Shown by name elsewhere on the page, or of no use to a reader.
+_NAMED = frozenset({"arguments_hash", "agent", "server", JUSTIFICATION})
+
+
+async def detail(ctx: Context, caller: Caller, task_id: str) -> RequestDetail:
+    """Everything about one request that the caller may see.
+
+    Raises:
+        UnknownTask: There is no such request for this caller.
+        TaskExpired: There was one, and the caller may know that.
+    """
+    return await ctx.database.read(lambda session: _detail(ctx, session, caller, task_id))
+
+
+def _detail(ctx: Context, session: Session, caller: Caller, task_id: str) -> RequestDetail:
+    now = ctx.clock()
+    task = tasks.find_task(session, task_id)
+    if task is None:
+        if caller.may(Scope.APPROVAL_READ) and tasks.find_tombstone(session, task_id) is not None:
+            raise TaskExpired
+        raise UnknownTask
+    decider, board = decider_of(session, caller), board_of(session, task)
+    if not may_see(caller, board, decider):
+        raise UnknownTask
+    if now >= task.expires_at:
+        raise TaskExpired
+    return _Told(session, task, board, task_seal(task, ctx.ring), now).to(caller, decider)
+
+
+def why_not(caller: Caller, task: Task, board: Board, decider: Decider, *, now: datetime) -> str | None:
+    """The code of the reason why the caller may not decide now; None when he may."""
+    if task.status != "pending":
+        return "ended"
+    if now >= task.pending_until:
+        return "deadline_passed"
+    if not caller.may(Scope.APPROVAL_RESOLVE):
+        return "missing_scope"
+    found: Eligible | Ineligible = eligibility(task, board, decider)
+    return found.reason if isinstance(found, Ineligible) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A request with what hangs on it, about to be shown."""
+
+    session: Session
+    task: Task
+    board: Board
+    seal: RowSeal
+    now: datetime
+
+    def to(self, caller: Caller, decider: Decider) -> RequestDetail:
+        """The request as shown to this caller."""
+        task, template = self.task, self.task.template
+        about, asked = tuple_of(task, self.seal), self.seal.open("request_sealed", task.request_sealed)
+        call: Mapping[str, Any] = asked.get("tool_call", {})
+        shown = _values(about, call, template)
+        refusal = why_not(caller, task, self.board, decider, now=self.now)
+        names = names_for(self.session, self.board, audit.entries_of(self.session, task.id))
+        approval = votes.approval_of(self.session, task.id)
+        pending = task.status == "pending"
+        return RequestDetail(
+            id=task.id,
+            status=task.status,
+            version=task.version,
+            template_id=task.template_id,
+            template_title=template["title"],
+            explanation=template["explanation"],
+            effect=effect_sentence(task, self.seal),
+            caution=template["caution"],
+            risk=template["risk"],
+            subject=_named(about.subject),
+            resource=_named(about.resource),
+            action={"name": visible(task.action_name)},
+            submitter=task.submitter,
+            client_id=task.client_id,
+            agent=None if task.agent is None else visible(task.agent),
+            server=_visible(task.server),
+            tool=_visible(task.tool),
+            tool_title=_visible(call.get("title")),
+            arguments=shown.arguments,
+            facts=shown.facts,
+            hidden=shown.hidden,
+            arguments_hash=task.arguments_hash,
+            complete=call.get("complete", True) is True,
+            justification=_justification(about.context, asked),
+            rule_id=task.rule_id,
+            reason=task.reason,
+            evaluation_id=task.evaluation_id,
+            created_at=task.created_at,
+            deadline=task.pending_until,
+            expires_at=task.expires_at,
+            ended_at=task.ended_at,
+            ended_by=task.ended_by,
+            steps=tuple(self._steps()),
+            votes=tuple(self._votes(names)),
+            history=tuple(history_of(audit.entries_of(self.session, task.id), names)),
+            approval=None if approval is None else _approval(approval),
+            executions=tuple(_execution(row) for row in votes.executions_of(self.session, task.id)),
+            may_decide=refusal is None,
+            why_not=None if refusal == "ended" else refusal,
+            max_approved_until=latest_end(task, now=self.now) if pending else None,
+            pending_approval=self._pending_approval() if pending else None,
+            reason_required=frozenset(template["reason_required"]),
+        )
+
+    def _steps(self) -> Sequence[StepView]:
+        return [
+            StepView(
+                id=step.step_id,
+                title=step.title,
+                quorum=step.quorum,
+                approvals=self._said(step.step_id, "approve"),
+                denials=self._said(step.step_id, "deny"),
+                status=step.status,
+            )
+            for step in self.board.steps
+        ]
+
+    def _said(self, step_id: str, decision: str) -> int:
+        return sum(vote.step_id == step_id and vote.decision == decision for vote in self.board.votes)
+
+    def _votes(self, names: Mapping[str, str]) -> Sequence[VoteView]:
+        return [
+            VoteView(
+                at=vote.at,
+                step_id=vote.step_id,
+                voter=names.get(f"{vote.voter_kind}:{vote.voter}", vote.voter),
+                kind=vote.voter_kind,
+                decision=vote.decision,
+                reason=(
+                    None
+                    if vote.reason_sealed is None
+                    else visible(self.seal.open_at(f"vote:{vote.id}:reason_sealed", vote.reason_sealed))
+                ),
+            )
+            for vote in self.board.votes
+        ]
+
+    def _pending_approval(self) -> Mapping[str, Any] | None:
+        task = self.task
+        if task.server is None or task.tool is None or task.arguments_hash is None:
+            return None
+        return pending_approval(  # GOV-01
+            approval_id=task.id,
+            server=task.server,
+            tool=task.tool,
+            arguments_hash=task.arguments_hash,
+            expires_at=task.pending_until,
+            policy_basis={"rule": task.rule_id, "reason": task.reason},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    arguments: tuple[ArgumentView, ...]
+    facts: tuple[ArgumentView, ...]
+    hidden: tuple[str, ...]
+
+
+def _values(about: Tuple4, call: Mapping[str, Any], template: Mapping[str, Any]) -> _Values:
+    allowed: Reveal = template["reveal"]
+    mask = template["mask"]
+    asked = {
+        name: properties
+        for name, properties in (
+            ("subject", about.subject.get("properties")),
+            ("resource", about.resource.get("properties")),
+            ("action", about.action.get("properties")),
+            ("context", {key: value for key, value in about.context.items() if key not in _NAMED}),
+        )
+        if properties
+    }
+    if not call:
+        everything = reveal(asked, allowed=allowed, mask=mask)
+        return _Values(_views(everything.shown), (), everything.hidden)
+    arguments: Revealed = reveal(call.get("arguments", {}), allowed=allowed, mask=mask)
+    facts = reveal(asked, allowed="whole", mask=mask)
+    return _Values(_views(arguments.shown), _views(facts.shown), arguments.hidden)
+
+
+def _views(shown: Sequence[Shown]) -> tuple[ArgumentView, ...]:
+    return tuple(
+        ArgumentView(pointer=each.pointer, text=each.text, masked=each.masked, suspicious=each.suspicious)
+        for each in shown
+    )
+
+
+def _justification(context: Mapping[str, Any], asked: Mapping[str, Any]) -> str | None:
+    for place in (context, asked.get("requested_access", {})):
+        text = place.get(JUSTIFICATION)
+        if isinstance(text, str) and text:
+            return visible(text)
+    return None
+
+
+def _named(thing: Mapping[str, Any]) -> dict[str, str]:
+    return {"type": visible(thing["type"]), "id": visible(thing["id"])}
+
+
+def _visible(text: str | None) -> str | None:
+    return None if text is None else visible(text)
+
+
+def _approval(row: Approval) -> ApprovalView:
+    return ApprovalView(id=row.id, approved_at=row.approved_at, approved_until=row.approved_until, status=row.status)
+
+
+def _execution(row: Execution) -> ExecutionView:
+    return ExecutionView(at=row.at, disposition=row.disposition, generation=row.generation, received_at=row.received_at)

@@ -1,0 +1,106 @@
+"""Step 2 of the submission pipeline: is this a submission at all, and under which key was it sent?
+
+Reads bytes strictly and checks shapes; it believes nothing of what they say. Catalogue section 1; ARS-11, ARS-44.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from arap_service.domain.errors import BulkUnsupported, InvalidDenialBinding, InvalidRequest
+from arap_service.protocol.arap import Denial, Submission, ToolCall, parse_submission
+from arap_service.protocol.authzen import InvalidShape, parse
+from arap_service.protocol.canonical import (
+    TOOL_CALL,
+    InvalidJson,
+    Tuple4,
+    Unrepresentable,
+    digest,
+    json_pointer,
+    strict_loads,
+)
+
+MAX_KEY: Final = 255
+_BARE: Final = re.compile(r"[\x21-\x7e]+")
+_QUOTED: Final = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """A well-formed submission: the body as sent, its digest, the four objects and the call that it shows."""
+
+    body: Mapping[str, Any]
+    digest: str
+    submission: Submission
+    denial: Denial
+    about: Tuple4
+    call: ToolCall | None
+
+    @property
+    def requested_access(self) -> Mapping[str, Any]:
+        """What the requester would like, unknown members included."""
+        wanted: Mapping[str, Any] = self.body.get("requested_access", {})
+        return wanted
+
+
+def read_submission(raw: bytes, *, max_depth: int) -> Intake:
+    """The submission in `raw`.
+
+    Raises:
+        InvalidRequest: It is no JSON of the required shape, or holds numbers that nothing can be bound to.
+        BulkUnsupported: It names several items.
+        InvalidDenialBinding: It has nothing that binds it to a denial.
+    """
+    try:
+        body = strict_loads(raw, max_depth=max_depth)
+        submission = parse_submission(body)
+        fingerprint = digest(body)  # ARS-41
+    except (InvalidJson, InvalidShape, Unrepresentable) as fault:
+        raise InvalidRequest(pointer=fault.pointer) from None
+    if submission.items is not None:
+        raise BulkUnsupported  # ARS-87
+    if submission.denial is None:
+        raise InvalidRequest(pointer="/denial")
+    given: dict[str, Any] = body  # type: ignore[assignment]  # parse_submission accepts objects only
+    about = Tuple4(given["subject"], given["resource"], given["action"], given.get("context", {}))
+    return Intake(given, fingerprint, submission, submission.denial, about, _call(about.context))
+
+
+def require_binding(denial: Denial) -> None:
+    """Step 5: the submission names a denial in a way that can be verified.
+
+    Raises:
+        InvalidDenialBinding: Neither token nor evaluation id is there.
+    """
+    if denial.binding_token is None and denial.evaluation_id is None:  # ARS-11
+        raise InvalidDenialBinding("A binding token or an evaluation id is required.")
+
+
+def read_key(header: str | None) -> str | None:
+    """The idempotency key of a header, the same whether it was sent as a structured string or bare (ARS-44).
+
+    Raises:
+        InvalidRequest: The header is neither, or the key is too long.
+    """
+    if header is None:
+        return None
+    text = header.strip(" \t")
+    if quoted := _QUOTED.fullmatch(text):
+        key = re.sub(r"\\(.)", r"\1", quoted[1])
+    elif _BARE.fullmatch(text) and not text.startswith('"'):
+        key = text
+    else:
+        raise InvalidRequest("The Idempotency-Key is neither a structured-field string nor a bare token.")
+    if not 0 < len(key) <= MAX_KEY:
+        raise InvalidRequest(f"The Idempotency-Key must have 1 to {MAX_KEY} characters.")
+    return key
+
+
+def _call(context: Mapping[str, Any]) -> ToolCall | None:
+    if TOOL_CALL not in context:
+        return None
+    try:
+        return parse(ToolCall, context[TOOL_CALL])
+    except InvalidShape as fault:
+        raise InvalidRequest(pointer=json_pointer(("context", TOOL_CALL)) + fault.pointer) from None

@@ -1,0 +1,129 @@
+"""Steps 6 to 12 of the submission pipeline: does the submission rest on a fresh, unused, requestable denial?
+
+Authenticates the binding material (a signed token, or a denial on record) and has `domain/binding.py` judge it. It
+spends nothing: that happens with the creation of the task, in one transaction (ARS-36). Catalogue section 1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from arap_service.context import Context
+from arap_service.domain.binding import (
+    Claims,
+    RecordedDenial,
+    Submitted,
+    VerifiedBinding,
+    check_binding,
+    check_freshness,
+    claims_from,
+)
+from arap_service.domain.callers import Caller
+from arap_service.domain.errors import InvalidDenialBinding, NotRequestable
+from arap_service.keys import BINDING_TYP, TokenInvalid
+from arap_service.protocol.canonical import Unrepresentable, arguments_hash
+from arap_service.protocol.canonical import digest as digest_of
+from arap_service.protocol.sealing import SealBroken
+from arap_service.records import recorded_denial
+from arap_service.requests.intake import Intake
+from arap_service.store import tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A proven binding: what it covers, until when its marker must be remembered, and the token that it came from."""
+
+    bound: VerifiedBinding
+    remember_until: datetime
+    token: tuple[str, str] | None
+
+
+async def prove(ctx: Context, caller: Caller, intake: Intake, *, now: datetime) -> Proof:
+    """The proof that `intake` may become a request.
+
+    Raises:
+        InvalidDenialBinding: The material is not authentic, or does not belong to this submission.
+        NotRequestable: The evaluation was not denied requestably.
+        ExpiredDenial: The denial is too old.
+    """
+    token = intake.denial.binding_token
+    # ARS-13: a token alone is the binding, whatever stands beside it.
+    proof: Claims | RecordedDenial
+    if token is not None:
+        proof = await _claims(ctx, token)
+    else:
+        proof = await _recorded(ctx, str(intake.denial.evaluation_id))
+    bound = check_binding(_submitted(caller, intake), proof)
+    _check_call(intake, bound)
+    deadline = check_freshness(
+        proof, echo=intake.denial.deadline, now=now, tolerance_seconds=ctx.settings.clock_skew_seconds
+    )
+    return Proof(
+        bound,
+        # Twice the tolerance, so that the memory outlasts the last instant at which the token could be accepted.
+        deadline + timedelta(seconds=2 * ctx.settings.clock_skew_seconds + 1),
+        (proof.issuer, proof.token_id) if isinstance(proof, Claims) else None,
+    )
+
+
+async def _claims(ctx: Context, token: str) -> Claims:
+    await ctx.trust.binding.prepare(token)
+    try:
+        verified = ctx.keys.verify(token, typ=BINDING_TYP, issuers=ctx.trust.binding)
+    except TokenInvalid as invalid:
+        ctx.log.info("binding_token_refused", code=invalid.code)
+        raise InvalidDenialBinding from None
+    if not _names_us(verified.get("aud"), ctx.settings.access_request_endpoint):  # ARS-19
+        ctx.log.info("binding_token_refused", code="aud")
+        raise InvalidDenialBinding
+    return claims_from(verified, token_id=digest_of(token))
+
+
+def _names_us(audience: object, ours: str) -> bool:
+    return audience == ours or (isinstance(audience, list) and ours in audience)
+
+
+async def _recorded(ctx: Context, evaluation_id: str) -> RecordedDenial:
+    if ctx.settings.independent:  # ARS-15: without shared state an id proves nothing
+        raise InvalidDenialBinding("A binding token is required.")
+    denial = await ctx.database.read(lambda session: tasks.find_denial(session, evaluation_id))
+    if denial is None:
+        if ctx.keys.evaluation_kind(evaluation_id) in {"permit", "deny"}:  # ARS-12
+            raise NotRequestable
+        raise InvalidDenialBinding
+    try:
+        return recorded_denial(denial, ctx.ring)
+    except SealBroken:
+        ctx.log.error("denial_unreadable", evaluation_id=evaluation_id)  # noqa: TRY400  # the code says it all
+        raise InvalidDenialBinding from None
+
+
+def _submitted(caller: Caller, intake: Intake) -> Submitted:
+    described: Mapping[str, Any] = intake.body.get("client") or {}
+    return Submitted(
+        about=intake.about,
+        client_id=caller.client_id,
+        evaluation_id=intake.denial.evaluation_id,
+        actor=described.get("actor"),
+    )
+
+
+def _check_call(intake: Intake, bound: VerifiedBinding) -> None:
+    """What a reviewer will read must be what was bound: the arguments by their hash, the tool and server by name."""
+    call, context = intake.call, intake.about.context
+    if call is None:
+        return
+    resource = intake.about.resource
+    if resource.get("type") == "tool" and resource.get("id") != call.tool:
+        raise InvalidDenialBinding
+    if "server" in bound.members and context.get("server") != call.server:
+        raise InvalidDenialBinding
+    if not call.complete:
+        return
+    try:
+        hashed = arguments_hash(call.arguments)
+    except Unrepresentable:
+        raise InvalidDenialBinding from None
+    if "arguments_hash" not in bound.members or context.get("arguments_hash") != hashed:
+        raise InvalidDenialBinding

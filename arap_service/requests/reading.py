@@ -1,0 +1,166 @@
+"""The queue: which requests a reviewer or resolver sees, in which order, page by page.
+
+Decides nothing about a request. `mine` asks the database for what may concern the caller and the rules for what he may
+decide, so that a page holds exactly what he can act on. See design.md sections 6 and 7.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import ColumnElement, or_
+from sqlmodel import Session, col
+
+from arap_service.context import Context
+from arap_service.domain.callers import Caller, Scope
+from arap_service.domain.errors import Forbidden, InvalidRequest
+from arap_service.domain.visible import visible
+from arap_service.protocol.arap import TaskStatus, format_instant, parse_instant
+from arap_service.records import task_seal
+from arap_service.requests.details import why_not
+from arap_service.requests.telling import effect_sentence
+from arap_service.requests.voters import Board, Decider, boards_of, decider_of
+from arap_service.store import tasks
+from arap_service.store.tables import Task
+from arap_service.views import Page, QueueFilter, QueueRow
+
+MAX_LIMIT: Final = 200
+MAX_TEXT: Final = 200
+_MOST_LOOKS: Final = 20
+_SEARCHED: Final = (Task.subject_id, Task.resource_id, Task.tool, Task.server, Task.agent, Task.client_id, Task.id)
+
+Place = tuple[datetime, str]
+
+
+async def queue(ctx: Context, caller: Caller, wanted: QueueFilter) -> Page[QueueRow]:
+    """The requests that the caller may see and that `wanted` selects.
+
+    Pending ones come by their deadline, the nearest first; other selections by age, the newest first.
+
+    Raises:
+        Forbidden: The caller may neither read nor decide requests.
+        InvalidRequest: A part of the selection is malformed.
+    """
+    if not (caller.may(Scope.APPROVAL_READ) or caller.may(Scope.APPROVAL_RESOLVE)):
+        raise Forbidden(scope=Scope.APPROVAL_READ)
+    _check(wanted)
+    after = None if wanted.cursor is None else _read_cursor(wanted.cursor, by_deadline=_by_deadline(wanted))
+    return await ctx.database.read(lambda session: _page(ctx, session, caller, wanted, after))
+
+
+def _check(wanted: QueueFilter) -> None:
+    if wanted.status is not None and wanted.status not in set(TaskStatus):
+        raise InvalidRequest("There is no such status.", pointer="/status")
+    if not 1 <= wanted.limit <= MAX_LIMIT:
+        raise InvalidRequest(f"The limit is a number from 1 to {MAX_LIMIT}.", pointer="/limit")
+    for name, text in (("q", wanted.q), ("subject", wanted.subject), ("template", wanted.template)):
+        if text is not None and (len(text) > MAX_TEXT or "\x00" in text):
+            raise InvalidRequest(f"The text may have {MAX_TEXT} characters.", pointer=f"/{name}")
+
+
+def _by_deadline(wanted: QueueFilter) -> bool:
+    return wanted.mine or wanted.status == TaskStatus.PENDING
+
+
+def _page(ctx: Context, session: Session, caller: Caller, wanted: QueueFilter, after: Place | None) -> Page[QueueRow]:
+    now = ctx.clock()
+    decider = decider_of(session, caller)
+    conditions = _conditions(caller, wanted, decider, now=now)
+    by_deadline = _by_deadline(wanted)
+    rows: list[QueueRow] = []
+    for _ in range(_MOST_LOOKS):
+        found = tasks.queue_page(
+            session,
+            conditions=conditions,
+            oldest_deadline_first=by_deadline,
+            after=after,
+            limit=wanted.limit + 1,
+        )
+        boards = boards_of(session, found)
+        for task in found[: wanted.limit]:
+            row = _row(ctx, task, boards[task.id], _Reader(caller, decider), now=now)
+            after = _place(task, by_deadline=by_deadline)
+            if wanted.mine and not row.may_decide:
+                continue
+            rows.append(row)
+            if len(rows) == wanted.limit:
+                break
+        more = len(found) > wanted.limit
+        if not more or len(rows) == wanted.limit:
+            is_last = not more and (not found or after == _place(found[-1], by_deadline=by_deadline))
+            return Page(tuple(rows), None if is_last or after is None else _cursor(after, by_deadline=by_deadline))
+    return Page(tuple(rows), None if after is None else _cursor(after, by_deadline=by_deadline))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    caller: Caller
+    decider: Decider
+
+
+def _conditions(
+    caller: Caller, wanted: QueueFilter, decider: Decider, *, now: datetime
+) -> Sequence[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = [col(Task.expires_at) > now]
+    if wanted.mine:
+        conditions += [col(Task.status) == TaskStatus.PENDING, col(Task.pending_until) > now]
+    if wanted.mine or not caller.may(Scope.APPROVAL_READ):
+        conditions.append(tasks.is_voiced_by(decider.voices))
+    if wanted.status is not None:
+        conditions.append(col(Task.status) == wanted.status)
+    if wanted.template is not None:
+        conditions.append(col(Task.template_id) == wanted.template)
+    if wanted.subject is not None:
+        conditions.append(col(Task.subject_id) == wanted.subject)
+    if wanted.q:
+        conditions.append(or_(*(col(column).icontains(wanted.q, autoescape=True) for column in _SEARCHED)))
+    return conditions
+
+
+def _row(ctx: Context, task: Task, board: Board, reader: _Reader, *, now: datetime) -> QueueRow:
+    refusal = why_not(reader.caller, task, board, reader.decider, now=now)
+    return QueueRow(
+        id=task.id,
+        status=task.status,
+        version=task.version,
+        template_id=task.template_id,
+        template_title=task.template["title"],
+        effect=effect_sentence(task, task_seal(task, ctx.ring)),
+        risk=task.template["risk"],
+        subject={"type": visible(task.subject_type), "id": visible(task.subject_id)},
+        resource={"type": visible(task.resource_type), "id": visible(task.resource_id)},
+        action={"name": visible(task.action_name)},
+        submitter=task.submitter,
+        client_id=task.client_id,
+        agent=None if task.agent is None else visible(task.agent),
+        server=None if task.server is None else visible(task.server),
+        tool=None if task.tool is None else visible(task.tool),
+        created_at=task.created_at,
+        deadline=task.pending_until,
+        expires_at=task.expires_at,
+        may_decide=refusal is None,
+        why_not=None if refusal == "ended" else refusal,
+    )
+
+
+def _place(task: Task, *, by_deadline: bool) -> Place:
+    return (task.pending_until if by_deadline else task.created_at, task.id)
+
+
+def _cursor(place: Place, *, by_deadline: bool) -> str:
+    value = json.dumps(["d" if by_deadline else "c", format_instant(place[0]), place[1]])
+    return base64.urlsafe_b64encode(value.encode()).rstrip(b"=").decode()
+
+
+def _read_cursor(text: str, *, by_deadline: bool) -> Place:
+    try:
+        order, at, task_id = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        place = (parse_instant(at), str(task_id))
+    except (ValueError, TypeError):
+        raise InvalidRequest("The cursor is not one of this list.", pointer="/cursor") from None
+    if order != ("d" if by_deadline else "c"):
+        raise InvalidRequest("The cursor is not one of this list.", pointer="/cursor")
+    return place

@@ -1,0 +1,167 @@
+"""Submission of an access request: the sixteen steps of the catalogue, in their order (ARS-10).
+
+Each step lives where its rule lives; this module is the order. A retry under the same key is recognised before anything
+of the binding is looked at, and a failed attempt leaves no trace (ARS-39, ARS-48).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session
+
+from arap_service.context import Context
+from arap_service.domain.callers import Caller, Scope
+from arap_service.domain.errors import (
+    DuplicateRequest,
+    Forbidden,
+    InvalidDenialBinding,
+    NotRequestable,
+    TaskExpired,
+)
+from arap_service.domain.policy import Policy, Question, Requestable, Template, judge, may_submit
+from arap_service.protocol.arap import TaskStatus
+from arap_service.records import task_seal
+from arap_service.requests.creation import Order, create
+from arap_service.requests.handles import response
+from arap_service.requests.intake import Intake, read_key, read_submission, require_binding
+from arap_service.requests.proof import Proof, prove
+from arap_service.requests.wishes import check_wishes
+from arap_service.store import tasks, votes
+from arap_service.store.database import StoreUnavailable, WriteSession
+from arap_service.store.tables import Denial, Task
+
+_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The answer to a submission: the handle with its result, if any, and the HTTP status."""
+
+    task: dict[str, Any]
+    status_code: int
+    result: dict[str, Any] | None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The response body."""
+        return {"task": self.task} if self.result is None else {"task": self.task, "result": self.result}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Who sent what under which key; `key_owner` is the caller in the scope of whom the key counts (ARS-42)."""
+
+    caller: Caller
+    intake: Intake
+    key: str | None
+    key_owner: str
+
+
+async def submit(ctx: Context, caller: Caller, raw: bytes, *, idempotency_key: str | None) -> Submitted:
+    """Turn a requestable denial into a request; a retry returns what the first attempt made.
+
+    Raises:
+        ArapError: The class of the first step that fails; nothing was written then.
+    """
+    caller.require(Scope.SUBMIT)  # 1
+    intake = read_submission(raw, max_depth=ctx.settings.limits.max_depth)  # 2
+    key = read_key(idempotency_key)
+    policy = ctx.policy.current()
+    question = Question(*intake.about, client_id=caller.client_id)
+    if not may_submit(policy, caller.client_id, question):  # 3
+        raise Forbidden("This client may not request this access.")
+    owner = f"submit|{caller.principal}|{caller.client_id}"
+    attempt = Attempt(caller, intake, key, owner)
+    repeated = await ctx.database.read(lambda session: _repeated(ctx, session, attempt))  # 4
+    if repeated is not None:
+        return repeated
+    require_binding(intake.denial)  # 5
+    now = ctx.clock()
+    proof = await prove(ctx, caller, intake, now=now)  # 6 to 11
+    used, denial = await ctx.database.read(lambda session: _used(ctx, session, attempt, proof))  # 12
+    if used is not None:
+        return used
+    template, rule_id, reason = _route(policy, question, proof, denial)
+    actor = proof.bound.actor
+    wishes = await check_wishes(ctx, caller, intake, template=template, actor=actor, now=now)  # 13 to 15
+    order = Order(caller, intake, proof, wishes, policy, template, rule_id, reason, key, owner, now)
+    return await _create(ctx, attempt, order)  # 16
+
+
+def _repeated(ctx: Context, session: Session, attempt: Attempt) -> Submitted | None:
+    """Step 4: what the same key made before, if it was used."""
+    if attempt.key is None:
+        return None
+    stored = tasks.find_key(session, attempt.key_owner, attempt.key)
+    if stored is None:
+        return None
+    if stored.body_digest != attempt.intake.digest:
+        raise DuplicateRequest  # ARS-40
+    task = tasks.find_task(session, stored.task_id)
+    if task is None or ctx.clock() >= task.expires_at:
+        raise TaskExpired
+    return _answer(ctx, session, attempt.caller, task, stored.status_code)
+
+
+def _used(ctx: Context, session: Session, attempt: Attempt, proof: Proof) -> tuple[Submitted | None, Denial | None]:
+    """Step 12: whether this binding has made a task before; else the denial on record, if there is one."""
+    if proof.token is not None and tasks.find_jti(session, *proof.token) is not None:
+        raise InvalidDenialBinding  # ARS-35, ARS-38: no hint of the earlier task
+    evaluation_id, caller = proof.bound.evaluation_id, attempt.caller
+    if evaluation_id is None:
+        return None, None
+    open_task = tasks.find_open_task(
+        session, evaluation_id=evaluation_id, submitter=caller.principal, client_id=caller.client_id
+    )
+    if open_task is None:
+        return None, tasks.find_denial(session, evaluation_id)
+    if proof.token is not None or open_task.body_digest != attempt.intake.digest:
+        raise InvalidDenialBinding
+    return _answer(ctx, session, caller, open_task, 202), None  # ARS-37
+
+
+def _route(policy: Policy, question: Question, proof: Proof, denial: Denial | None) -> tuple[Template, str, str]:
+    """The template that the denial was issued under, or the one that the rules name now; with rule and reason."""
+    judged = judge(policy, question)
+    template = policy.templates.get(proof.bound.template or "")
+    if template is None and isinstance(judged, Requestable):
+        template = judged.template
+    if template is None:
+        raise NotRequestable
+    if denial is not None:
+        return template, denial.rule_id, denial.reason
+    if isinstance(judged, Requestable):
+        return template, judged.rule_id, judged.reason
+    return template, "", "requestable"
+
+
+async def _create(ctx: Context, attempt: Attempt, order: Order) -> Submitted:
+    def work(session: WriteSession) -> Submitted:
+        # Looked at once more inside the transaction: another submission may have come in between (ARS-49).
+        earlier = _repeated(ctx, session, attempt) or _used(ctx, session, attempt, order.proof)[0]
+        if earlier is not None:
+            return earlier
+        task, status_code = create(ctx, session, order)
+        session.flush()
+        made = _answer(ctx, session, order.caller, task, status_code)
+        ctx.checkpoint("submit.before_commit")
+        return made
+
+    for _ in range(_ATTEMPTS):
+        try:
+            submitted = await ctx.database.write(work)
+        except IntegrityError:
+            continue  # lost a race that only the constraints could see; the next look finds the winner
+        ctx.checkpoint("submit.after_commit")
+        ctx.log.info("task_submitted", task_id=submitted.task["id"], status=submitted.task["status"])
+        return submitted
+    raise StoreUnavailable("busy", "database: too many submissions of the same denial at once")
+
+
+def _answer(ctx: Context, session: Session, caller: Caller, task: Task, status_code: int) -> Submitted:
+    """The handle of a task, with its result for a caller who may have it."""
+    may_have = task.status == TaskStatus.APPROVED and caller.may(Scope.RESULT)
+    approval = votes.approval_of(session, task.id) if may_have else None
+    body = response(task, ctx.settings, approval=approval, seal=task_seal(task, ctx.ring))
+    return Submitted(body["task"], status_code, body.get("result"))

@@ -1,0 +1,94 @@
+"""Words about a request: what approving does, who did something, what happened. No protocol term, no decision."""
+
+import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from sqlmodel import Session
+
+from arap_service.domain.visible import visible
+from arap_service.requests.voters import Board
+from arap_service.sealed import RowSeal
+from arap_service.store import people
+from arap_service.store.tables import AuditEntry, Task
+from arap_service.views import HistoryView
+
+_SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "task_submitted": "Asked for approval",
+        "task_approved": "Approved: everybody who had to agree has agreed",
+        "task_denied": "Denied",
+        "task_cancelled": "Withdrawn",
+        "task_expired": "Ran out of time without a decision",
+        "task_failed": "Could not be handled",
+        "approval_revoked": "Took the approval back",
+    }
+)
+_REFUSED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "missing_scope": "Tried to decide without the right to do so",
+        "is_subject": "Tried to decide a request made in the same person's name",
+        "is_submitter": "Tried to decide a request of their own",
+        "is_actor": "Tried to decide a request that they carry out",
+        "not_active": "Tried to decide with an account that is not active",
+        "not_assigned": "Tried to decide without being asked to",
+        "already_decided": "Tried to decide a second time",
+        "counted_in_another_step": "Tried to decide in a second step",
+    }
+)
+_SYSTEM: Final[Mapping[str, str]] = MappingProxyType({"system": "the service", "policy": "the rules"})
+
+
+def effect_sentence(task: Task, seal: RowSeal) -> str:
+    """One sentence that says what will happen if the request is approved."""
+    if task.effect_sealed is not None:
+        return visible(str(seal.open("effect_sealed", task.effect_sealed)))
+    who = visible(task.agent or task.client_id)
+    if task.tool is not None:
+        where = f" on {visible(task.server)}" if task.server else ""
+        return f"{who} may call {visible(task.tool)}{where} for {visible(task.subject_id)}."
+    thing = f"{visible(task.resource_type)} {visible(task.resource_id)}"
+    return f"{who} may do {visible(task.action_name)} on {thing} for {visible(task.subject_id)}."
+
+
+def names_for(session: Session, board: Board, entries: Sequence[AuditEntry]) -> dict[str, str]:
+    """The names behind `person:<id>`, `resolver:<client>` and the service's own voices, as far as they are known."""
+    marks = {f"{vote.voter_kind}:{vote.voter}" for vote in board.votes} | {entry.actor for entry in entries}
+    person_ids = {mark.removeprefix("person:") for mark in marks if mark.startswith("person:")}
+    named = {f"person:{person_id}": name for person_id, name in people.names_of(session, person_ids).items()}
+    return {**{mark: _plain(mark) for mark in marks}, **named}
+
+
+def _plain(mark: str) -> str:
+    if mark in _SYSTEM:
+        return _SYSTEM[mark]
+    kind, _, rest = mark.partition(":")
+    if kind in {"person", "resolver", "evaluator"}:
+        return rest
+    _, separator, subject = mark.partition("|")  # a principal: issuer and subject
+    return subject if separator else mark
+
+
+def history_of(entries: Sequence[AuditEntry], names: Mapping[str, str]) -> list[HistoryView]:
+    """What happened, in words, oldest first."""
+    return [
+        HistoryView(at=entry.at, kind=entry.kind, who=visible(names.get(entry.actor, entry.actor)), text=text)
+        for entry in entries
+        if (text := _sentence(entry.kind, json.loads(entry.detail))) is not None
+    ]
+
+
+def _sentence(kind: str, detail: Mapping[str, Any]) -> str | None:
+    match kind:
+        case "vote_cast":
+            done = "Approved" if detail.get("decision") == "approve" else "Denied"
+            return f"{done} in step {visible(str(detail.get('step')))}"
+        case "decision_refused":
+            return _REFUSED.get(str(detail.get("code")), "Tried to decide and was refused")
+        case "evaluator_heard":
+            return f"The rule {visible(str(detail.get('evaluator')))} said: {visible(str(detail.get('said')))}"
+        case "execution_reported":
+            return "Reported what became of the approval"
+        case _:
+            return _SENTENCES.get(kind)

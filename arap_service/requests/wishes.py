@@ -1,0 +1,101 @@
+"""Steps 13 to 15 of the submission pipeline: who acts, what was filled in, and whom to tell.
+
+Decides whether the chain of actors is proven, the input satisfies the template's schema and the callback may be called;
+nothing here widens what was denied (ARS-107). Catalogue section 1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import jsonschema_rs
+
+from arap_service.context import Context
+from arap_service.domain.actors import Chain
+from arap_service.domain.callers import Caller
+from arap_service.domain.errors import ActorUnverified, CallbackRejected, InputInvalid
+from arap_service.domain.policy import Template
+from arap_service.domain.policy_load import refuse_to_fetch
+from arap_service.outbound import DestinationRefused
+from arap_service.protocol.arap import TERMINAL, parse_instant
+from arap_service.protocol.canonical import json_pointer
+from arap_service.requests.intake import Intake
+
+EVENTS: Final = frozenset(status.value for status in TERMINAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was asked beside the access itself: until when, and whom to tell about which events (none: all)."""
+
+    until: datetime | None
+    callback: str | None
+    events: tuple[str, ...]
+    state: Any
+
+
+def check_actor(caller: Caller, claimed: Chain) -> None:
+    """Step 13: a claimed chain is that of the caller's own credential, whole and in order.
+
+    Raises:
+        ActorUnverified: It is another one.
+    """
+    if claimed and claimed != caller.act:  # ARS-99, ARS-100
+        raise ActorUnverified
+
+
+def check_input(template: Template, intake: Intake, *, now: datetime) -> datetime | None:
+    """Step 14: the input satisfies the published schema; returns until when access is wanted.
+
+    Raises:
+        InputInvalid: It does not; every error names its place and the rule, never the value.
+    """
+    errors: list[Mapping[str, str]] = []
+    if template.request_schema is not None:
+        # ARS-106: the schema says which member goes where.
+        given = {"context": intake.about.context, "requested_access": intake.requested_access}
+        validator = jsonschema_rs.Draft202012Validator(dict(template.request_schema), retriever=refuse_to_fetch)
+        errors = [
+            {"pointer": json_pointer(error.instance_path), "code": str(error.kind.name)}
+            for error in validator.iter_errors(given)
+        ]
+    until: datetime | None = None
+    wanted = intake.submission.requested_access.requested_until
+    if wanted is not None:
+        try:
+            until = parse_instant(wanted)
+        except ValueError:
+            errors.append({"pointer": "/requested_access/requested_until", "code": "format"})
+        if until is not None and until <= now:  # ARS-108
+            errors.append({"pointer": "/requested_access/requested_until", "code": "past"})
+    if errors:
+        raise InputInvalid(errors=errors)
+    return until
+
+
+async def check_wishes(
+    ctx: Context, caller: Caller, intake: Intake, *, template: Template, actor: Chain, now: datetime
+) -> Wishes:
+    """Steps 13 to 15, in this order.
+
+    Raises:
+        ActorUnverified, InputInvalid, CallbackRejected: The first of them that fails.
+    """
+    check_actor(caller, actor)
+    until = check_input(template, intake, now=now)
+    callback = intake.submission.callback
+    if callback is None:
+        return Wishes(until, None, (), None)
+    configured = ctx.settings.callbacks.get(caller.client_id)
+    if configured is None or callback.endpoint not in configured.endpoints:  # ARS-88: exact, and this client's own
+        raise CallbackRejected("The endpoint is not registered for this client.")
+    events = tuple(callback.events or ())
+    if not EVENTS.issuperset(events) or callback.events == []:  # ARS-92
+        raise CallbackRejected("The events are empty or name one that does not exist.")
+    try:
+        await ctx.outbound.check(callback.endpoint, allow=configured.allow_destinations)  # ARS-89, ARS-90
+    except DestinationRefused as refused:
+        ctx.log.info("callback_refused", code=refused.code, client_id=caller.client_id)
+        raise CallbackRejected("The endpoint is not one that may be called.") from None
+    return Wishes(until, callback.endpoint, events, callback.state)
