@@ -1,1 +1,6 @@
-"""The policy enforcement point in front of MCP tools: a requestable denial of a call becomes a task."""
+"""The gate: turns requestable denials of MCP tool calls into tasks, and runs the tool at most once after approval."""
+
+from mcp_gate.extension import Gate
+from mcp_gate.settings import GateSettings, load_settings
+
+__all__ = ["Gate", "GateSettings", "load_settings"]

@@ -6,6 +6,7 @@ bodies nor tokens reach a log or an error.
 """
 
 import email.utils
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -228,6 +229,8 @@ def _retry_after(value: str | None, *, now: datetime) -> float | None:
 @asynccontextmanager
 async def open_http(*, timeout_seconds: float) -> AsyncIterator[httpx2.AsyncClient]:
     """A client that follows no redirect and takes neither proxies nor credentials from the environment."""
+    # The client logs every URL, and a status endpoint is a handle that belongs in no ordinary log (PEP-131).
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     limits = httpx2.Limits(max_connections=64, max_keepalive_connections=16)
     async with httpx2.AsyncClient(
         timeout=httpx2.Timeout(timeout_seconds), follow_redirects=False, trust_env=False, limits=limits

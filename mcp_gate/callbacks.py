@@ -24,14 +24,14 @@ _UNREADABLE: Final = frozenset({"json", "shape"})
 log = structlog.get_logger(__name__)
 
 UseOnce = Callable[[str, datetime], Awaitable[bool]]
-Find = Callable[[str, str], Awaitable[str | None]]
+Wake = Callable[[str, str], Awaitable[bool]]
 
 
 class CallbackEndpoint:
     """Receives deliveries.
 
-    `use_once` remembers an id until an instant and says whether it was new; `find` names the task that is waiting
-    for a state and a backend task, if its current generation does; `wake` makes the engine look at a task.
+    `use_once` remembers an id until an instant and says whether it was new; `wake` makes the engine look at the task
+    whose submission carried a state and became a backend task, and says whether there is one.
     """
 
     def __init__(
@@ -39,13 +39,11 @@ class CallbackEndpoint:
         keys: Sequence[bytes],
         *,
         use_once: UseOnce,
-        find: Find,
-        wake: Callable[[str], None],
+        wake: Wake,
         clock: Callable[[], datetime],
     ) -> None:
         self._receiver = CallbackReceiver(keys=keys, seen=lambda _: False)
         self._use_once = use_once
-        self._find = find
         self._wake = wake
         self._clock = clock
 
@@ -65,11 +63,9 @@ class CallbackEndpoint:
         if not await self._use_once(f"callback:{request.headers['webhook-id']}", now + REMEMBERED):
             return Response(status_code=204)  # delivered again, as at-least-once delivery does
         state = notification.state
-        task_id = await self._find(state, notification.task.id) if isinstance(state, str) else None  # PEP-95
-        if task_id is None:
+        # PEP-94, PEP-95: bound to a submission of ours by its state; the status is read from the stored endpoint.
+        if not isinstance(state, str) or not await self._wake(state, notification.task.id):
             log.info("callback_ignored")
-        else:
-            self._wake(task_id)  # PEP-94: the status is read from the stored endpoint, never from the payload
         return Response(status_code=204)
 
 

@@ -26,9 +26,7 @@ class Gate:
         self.asked: list[tuple[str, str]] = []
         self.woken: list[str] = []
         self.waiting = {("state-1", "arq_1"): "task_1"}
-        endpoint = CallbackEndpoint(
-            [KEY, OLD_KEY], use_once=self.use_once, find=self.find, wake=self.woken.append, clock=clock
-        )
+        endpoint = CallbackEndpoint([KEY, OLD_KEY], use_once=self.use_once, wake=self.wake, clock=clock)
         self.app = Starlette(routes=[route(endpoint.receive)])
 
     async def use_once(self, value: str, _: datetime) -> bool:
@@ -36,9 +34,12 @@ class Gate:
         self.used.add(value)
         return is_new
 
-    async def find(self, state: str, backend_task: str) -> str | None:
+    async def wake(self, state: str, backend_task: str) -> bool:
         self.asked.append((state, backend_task))
-        return self.waiting.get((state, backend_task))
+        found = self.waiting.get((state, backend_task))
+        if found is not None:
+            self.woken.append(found)
+        return found is not None
 
     async def post(self, body: bytes, headers: dict[str, str]) -> int:
         transport = httpx2.ASGITransport(app=self.app)

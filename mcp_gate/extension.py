@@ -1,0 +1,289 @@
+"""The gate as an extension of an MCP server: every `tools/call` is decided, and approvals become tasks.
+
+Translates between MCP and the engine: capabilities, routing headers, callers, errors. It decides nothing about
+tasks. SEP-2848; MCP Tasks extension; notes on SDK 2.3: the task result must be a dict, the capability check must
+include the protocol version, and a client's disconnect must not interrupt a submission.
+
+    gate = Gate(load_settings(Path("gate.yaml")))
+    server = MCPServer("treasury", extensions=[gate], lifespan=gate.lifespan())
+    gate.bind(server)
+"""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, TypeVar
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.extension import Extension, MethodBinding, compose_tool_call_handler
+from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import MCPServer
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from mcp.types import METHOD_NOT_FOUND, CallToolRequestParams, RequestParams
+from mcp.types.methods import SPEC_CLIENT_METHODS
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import Field, JsonValue
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mcp_gate import callbacks
+from mcp_gate.callbacks import CallbackEndpoint
+from mcp_gate.callers import FrontCaller, caller_of
+from mcp_gate.errors import (
+    TASKS_EXTENSION,
+    TOOL_APPROVAL_EXTENSION,
+    GateError,
+    HeaderMismatch,
+    InvalidParams,
+    MethodDenied,
+    MissingCapability,
+    Unavailable,
+)
+from mcp_gate.executor import take_pass
+from mcp_gate.runtime import Parts, Runtime, open_runtime
+from mcp_gate.settings import GateSettings
+
+T = TypeVar("T")
+Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
+
+RESERVED_PREFIX: Final = "tasks/"
+NOTIFICATIONS: Final = "notifications/"
+
+
+class TaskParams(RequestParams):
+    """Parameters of `tasks/get` and `tasks/cancel`."""
+
+    task_id: str = Field(alias="taskId")
+
+
+class UpdateParams(TaskParams):
+    """Parameters of `tasks/update`."""
+
+    input_responses: dict[str, JsonValue] = Field(alias="inputResponses")
+
+
+class Gate(Extension):
+    """One gate; give it to one server, and use its `lifespan`.
+
+    `parts` replaces pieces for tests and for other deployments: the backend, the clock, and so on.
+    """
+
+    identifier = TASKS_EXTENSION
+
+    def __init__(self, settings: GateSettings, *, parts: Parts | None = None) -> None:
+        self.configuration = settings
+        self._parts = parts or Parts()
+        self._server: Server[Any] | None = None
+        self._owner: MCPServer[Any] | Server[Any] | None = None
+        self._runtimes: list[Runtime] = []
+
+    def methods(self) -> Sequence[MethodBinding]:
+        """The methods of the tasks extension, for the protocol versions that have tasks."""
+        return [
+            MethodBinding(method, params, handler, protocol_versions=frozenset(MODERN_PROTOCOL_VERSIONS))
+            for method, params, handler in (
+                ("tasks/get", TaskParams, self._get),
+                ("tasks/update", UpdateParams, self._update),
+                ("tasks/cancel", TaskParams, self._cancel),
+            )
+        ]
+
+    def bind(self, server: MCPServer[Any] | Server[Any]) -> None:
+        """Tie the gate to the server whose tools it guards; once, before the server starts.
+
+        A low-level `Server` takes no extensions, so there the methods and the interceptor are installed as well.
+        """
+        if self._owner is server:
+            return
+        if self._owner is not None:
+            raise RuntimeError("a gate guards one server; make another gate for another server")
+        self._owner = server
+        if isinstance(server, MCPServer):
+            self._server = server._lowlevel_server  # noqa: SLF001 - the SDK hands no server to an extension
+            if self.configuration.backend.callback is not None:
+                server.custom_route(callbacks.PATH, methods=["POST"])(self.receive_callback)
+        else:
+            self._server = server
+            self._install(server)
+        self._server.extensions[TOOL_APPROVAL_EXTENSION] = {}  # PEP-01: never without the tasks extension
+        if self.configuration.deny_unknown_methods:
+            server.middleware.append(self._deny_unknown)
+
+    def _install(self, server: Server[Any]) -> None:
+        entry = server.get_request_handler("tools/call")
+        if entry is None:
+            raise RuntimeError("the server has no tools/call handler; register it before binding the gate")
+        server.add_request_handler(
+            "tools/call", CallToolRequestParams, compose_tool_call_handler([self], entry.handler)
+        )
+        for binding in self.methods():
+            server.add_request_handler(binding.method, binding.params_type, _version_gated(binding))
+        server.extensions[self.identifier] = self.settings()
+
+    def lifespan(self, inner: Lifespan | None = None) -> Lifespan:
+        """The server's lifespan with the gate in it; `inner` is the author's own, whose state is what tools see."""
+
+        @asynccontextmanager
+        async def entered(server: Any) -> AsyncIterator[Any]:
+            async with (inner or _nothing)(server) as state:
+                self.bind(server)
+                async with self._running(state):
+                    yield state
+
+        return entered
+
+    @asynccontextmanager
+    async def _running(self, state: Any) -> AsyncIterator[None]:
+        if self._owner is None or self._server is None:  # unreachable through `lifespan`
+            raise RuntimeError("bind the gate first")
+        async with open_runtime(
+            self.configuration, self._parts, owner=self._owner, server=self._server, lifespan_state=state
+        ) as runtime:
+            self._runtimes.append(runtime)
+            try:
+                yield
+            finally:
+                self._runtimes.remove(runtime)
+
+    @property
+    def runtime(self) -> Runtime:
+        """The running gate.
+
+        Raises:
+            Unavailable: it does not run: the server was started without `gate.lifespan`.
+        """
+        if not self._runtimes:
+            raise Unavailable("The gate is not running; start the server with the gate's lifespan")
+        return self._runtimes[-1]
+
+    async def receive_callback(self, request: Request) -> Response:
+        """The callback endpoint, for `callbacks.route`: an authentic delivery wakes a task of this gate."""
+        settings = self.configuration.backend.callback
+        if settings is None or not self._runtimes:
+            return Response(status_code=503)
+        runtime = self.runtime
+        endpoint = CallbackEndpoint(
+            settings.keys(),
+            use_once=lambda value, until: runtime.duty.use_nonce(value, expires_at=until),
+            wake=lambda state, task: runtime.engine.callback(state=state, backend_task_id=task),
+            clock=runtime.clock,
+        )
+        return await endpoint.receive(request)
+
+    async def intercept_tool_call(
+        self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Decide the call: run it, refuse it, or answer with a task (PEP-15)."""
+        if take_pass(params.name):
+            return await call_next(ctx)
+        arguments = params.arguments or {}
+        with_tasks = tasks_declared(ctx)
+        answer = await _told(self._decide(ctx, params.name, arguments, with_tasks=with_tasks))
+        return await call_next(ctx) if answer is None else answer
+
+    async def _decide(
+        self, ctx: ServerRequestContext[Any, Any], tool: str, arguments: dict[str, Any], *, with_tasks: bool
+    ) -> dict[str, Any] | None:
+        runtime = self.runtime
+        caller = caller_of(ctx, self.configuration)
+        check_arguments(arguments, limit=self.configuration.limits.argument_bytes)
+        return await runtime.detached.do(lambda: runtime.call(tool, arguments, caller=caller, with_tasks=with_tasks))
+
+    async def _get(self, ctx: ServerRequestContext[Any, Any], params: TaskParams) -> HandlerResult:
+        async def work(runtime: Runtime, caller: FrontCaller) -> dict[str, Any]:
+            return await runtime.engine.get(params.task_id, caller.principal)
+
+        return await _told(self._on_task(ctx, params.task_id, work))
+
+    async def _update(self, ctx: ServerRequestContext[Any, Any], params: UpdateParams) -> HandlerResult:
+        async def work(runtime: Runtime, caller: FrontCaller) -> dict[str, Any]:
+            return await runtime.engine.update(params.task_id, caller.principal, params.input_responses)
+
+        return await _told(self._on_task(ctx, params.task_id, work))
+
+    async def _cancel(self, ctx: ServerRequestContext[Any, Any], params: TaskParams) -> HandlerResult:
+        async def work(runtime: Runtime, caller: FrontCaller) -> dict[str, Any]:
+            return await runtime.engine.cancel(params.task_id, caller.principal)
+
+        return await _told(self._on_task(ctx, params.task_id, work))
+
+    async def _on_task(
+        self,
+        ctx: ServerRequestContext[Any, Any],
+        task_id: str,
+        work: Callable[[Runtime, FrontCaller], Awaitable[dict[str, Any]]],
+    ) -> dict[str, Any]:
+        if not tasks_declared(ctx):
+            raise MissingCapability  # PEP-07
+        check_name_header(ctx, task_id)
+        runtime, caller = self.runtime, caller_of(ctx, self.configuration)
+        return await runtime.detached.do(lambda: work(runtime, caller))
+
+    async def _deny_unknown(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Deny what no mapping covers (PEP-26); what MCP defines and this server lacks stays "method not found"."""
+        method = ctx.method
+        served = self._server is not None and self._server.get_request_handler(method) is not None
+        if served or method in SPEC_CLIENT_METHODS or method.startswith((NOTIFICATIONS, RESERVED_PREFIX)):
+            return await call_next(ctx)
+        denied = MethodDenied()
+        raise MCPError(code=denied.code, message=denied.message)
+
+
+def tasks_declared(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Whether this very request may be answered with a task (PEP-02).
+
+    Clients of the handshake era can show the capability too, but their wire has no tasks.
+    """
+    capabilities = ctx.session.client_capabilities
+    declared = (capabilities.extensions or {}) if capabilities is not None else {}
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and TASKS_EXTENSION in declared
+
+
+def check_name_header(ctx: ServerRequestContext[Any, Any], task_id: str) -> None:
+    """Refuse a routing header that names another task; clients that send none are tolerated.
+
+    Raises:
+        HeaderMismatch: the header and the body disagree.
+    """
+    header = ctx.request.headers.get(MCP_NAME_HEADER) if ctx.request is not None else None
+    if header is not None and decode_header_value(header) != task_id:
+        raise HeaderMismatch
+
+
+def check_arguments(arguments: dict[str, Any], *, limit: int) -> None:
+    """Refuse arguments that are no JSON, such as NaN or half a surrogate pair, and those above `limit` bytes.
+
+    Raises:
+        InvalidParams: without repeating any of them.
+    """
+    try:
+        size = len(json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode())
+    except (ValueError, RecursionError):
+        raise InvalidParams("The arguments are not representable as JSON") from None
+    if size > limit:
+        raise InvalidParams(f"The arguments are larger than {limit} bytes")
+
+
+async def _told(work: Awaitable[T]) -> T:
+    """The result of `work`, or its error as the one that JSON-RPC carries."""
+    try:
+        return await work
+    except GateError as error:
+        raise MCPError(code=error.code, message=error.message, data=error.data) from None
+
+
+def _version_gated(
+    binding: MethodBinding,
+) -> Callable[[ServerRequestContext[Any, Any], Any], Awaitable[HandlerResult]]:
+    async def gated(ctx: ServerRequestContext[Any, Any], params: Any) -> HandlerResult:
+        if ctx.protocol_version not in (binding.protocol_versions or ()):
+            raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=binding.method)
+        return await binding.handler(ctx, params)
+
+    return gated
+
+
+@asynccontextmanager
+async def _nothing(_: Any) -> AsyncIterator[dict[str, Any]]:
+    yield {}

@@ -1,0 +1,236 @@
+"""The gateway: an MCP server that forwards to another one, with the gate before every tool call.
+
+Forwards tools with their metadata, results and errors as they are. Resources, prompts and completions are not
+forwarded, because nobody would decide about them. No token of a caller reaches the upstream. Design section 2;
+COAZ, "Token Integrity".
+"""
+
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+import uvicorn
+from mcp import types
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import AnyHttpUrl
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mcp_gate import callbacks
+from mcp_gate.extension import Gate
+from mcp_gate.front_auth import JwtVerifier
+from mcp_gate.runtime import Parts
+from mcp_gate.settings import ConfigurationInvalid, GateSettings, ToolSettings
+from mcp_gate.tools import KnownTool, known
+from mcp_gate.upstream import Upstream
+
+OWN_META: Final = "io.modelcontextprotocol/"
+PROGRESS_META: Final = "progressToken"
+NEEDS_INPUT: Final = "The upstream asks for input, which this protocol version cannot carry"
+GRACEFUL_SECONDS: Final = 10
+
+
+class UpstreamTools:
+    """The upstream's tools, as it listed them last."""
+
+    def __init__(self, upstream: Upstream, settings: dict[str, ToolSettings]) -> None:
+        self._upstream = upstream
+        self._settings = settings
+        self._cache: dict[str, tuple[types.Tool, KnownTool]] = {}
+
+    async def find(self, name: str) -> KnownTool | None:
+        """The tool `name`; an unknown one makes us list again."""
+        if name not in self._upstream.tools:
+            try:
+                await self._upstream.refresh()
+            except MCPError:
+                return None
+        tool = self._upstream.tools.get(name)
+        if tool is None:
+            return None
+        hit = self._cache.get(name)
+        if hit is None or hit[0] is not tool:
+            hit = self._cache[name] = (tool, known(tool, self._settings.get(name)))
+        return hit[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A gateway that is wired but not yet served."""
+
+    settings: GateSettings
+    gate: Gate
+    server: Server[Any]
+    upstream: Upstream
+    http: httpx2.AsyncClient
+
+
+def build(settings: GateSettings, *, parts: Parts | None = None) -> Gateway:
+    """Wire a gateway.
+
+    Raises:
+        ConfigurationInvalid: no upstream is configured.
+    """
+    if settings.upstream is None:
+        raise ConfigurationInvalid("upstream is missing: give a `command` or a `url` to stand before")
+    upstream = Upstream(settings.upstream, name=settings.server_name)
+    given = parts or Parts()
+    gate = Gate(settings, parts=given.with_catalogue(UpstreamTools(upstream, dict(settings.tools))))
+
+    http = httpx2.AsyncClient(timeout=httpx2.Timeout(10), follow_redirects=False, trust_env=False)
+
+    @asynccontextmanager
+    async def connected(_: Any) -> AsyncIterator[dict[str, Any]]:
+        try:
+            async with anyio.create_task_group() as group:
+                await group.start(upstream.run)
+                yield {}
+                group.cancel_scope.cancel()
+        finally:
+            await http.aclose()
+
+    forward = _Forward(upstream)
+    server: Server[Any] = Server(
+        settings.server_name,
+        on_list_tools=forward.list_tools,
+        on_call_tool=forward.call_tool,
+        get_tool_input_schema=forward.input_schema,
+        lifespan=gate.lifespan(connected),
+    )
+    server.middleware.append(
+        RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=settings.server_name)
+    )
+    gate.bind(server)
+    return Gateway(settings, gate, server, upstream, http)
+
+
+class _Forward:
+    """The handlers of the gateway's own server."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    def input_schema(self, name: str) -> dict[str, Any] | None:
+        tool = self._upstream.tools.get(name)
+        return None if tool is None else tool.input_schema
+
+    async def list_tools(self, _: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None) -> Any:
+        cursor = None if params is None else params.cursor
+        return await self._upstream.call(types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor)))
+
+    async def call_tool(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> Any:
+        meta = {
+            name: value
+            for name, value in (dict(ctx.meta) if ctx.meta else {}).items()
+            if name != PROGRESS_META and not name.startswith(OWN_META)
+        }
+        forwarded = types.CallToolRequestParams(
+            name=params.name,
+            arguments=params.arguments,
+            input_responses=params.input_responses,
+            request_state=params.request_state,
+            meta=cast("types.RequestParamsMeta", meta) if meta else None,
+        )
+        request = types.CallToolRequest(params=forwarded)
+        result = await self._upstream.call(request, progress=ctx.session.report_progress)
+        if result.get("resultType") == "input_required" and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            raise MCPError(code=types.INTERNAL_ERROR, message=NEEDS_INPUT)
+        return result
+
+
+def http_app(gateway: Gateway, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Starlette:
+    """The gateway as an ASGI application, with bearer tokens verified and the callback endpoint beside it."""
+    settings = gateway.settings
+    host, _ = settings.front.bind()
+    auth, verifier = _authentication(settings, http=gateway.http, clock=clock)
+    routes = [Route("/healthz", _alive, methods=["GET"])]
+    if settings.backend.callback is not None:
+        routes.append(callbacks.route(gateway.gate.receive_callback))
+    return gateway.server.streamable_http_app(
+        streamable_http_path=settings.front.path,
+        host=host,
+        auth=auth,
+        token_verifier=verifier,
+        transport_security=_host_protection(settings),
+        custom_starlette_routes=routes,
+        max_request_body_size=settings.limits.argument_bytes + 65_536,
+    )
+
+
+def _authentication(
+    settings: GateSettings, *, http: httpx2.AsyncClient, clock: Callable[[], datetime]
+) -> tuple[AuthSettings | None, JwtVerifier | None]:
+    if not settings.issuers or settings.resource is None:
+        return None, None  # the settings allow that for an anonymous principal on loopback alone
+    auth = AuthSettings(
+        issuer_url=AnyHttpUrl(settings.issuers[0].issuer),
+        resource_server_url=AnyHttpUrl(settings.resource),
+        validate_token_resource=True,
+        required_scopes=list(settings.front.required_scopes) or None,
+    )
+    verifier = JwtVerifier(
+        settings.issuers,
+        resource=settings.resource,
+        http=http,
+        clock=clock,
+        leeway_seconds=settings.clock_skew_seconds,
+    )
+    return auth, verifier
+
+
+def _host_protection(settings: GateSettings) -> TransportSecuritySettings:
+    host, port = settings.front.bind()
+    names = [f"{host}:{port}", f"{host}:*", "localhost:*", "127.0.0.1:*", "[::1]:*", *settings.front.allowed_hosts]
+    if settings.resource is not None:
+        public = urlsplit(settings.resource)
+        names += [public.netloc, f"{public.hostname}:*"]
+    origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
+    return TransportSecuritySettings(enable_dns_rebinding_protection=True, allowed_hosts=names, allowed_origins=origins)
+
+
+async def _alive(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+async def serve(gateway: Gateway, *, die_with_stdin: bool = False) -> None:
+    """Serve the gateway on its front until it is told to stop."""
+    if gateway.settings.front.stdio:
+        async with stdio_server() as (read, write):
+            await gateway.server.run(read, write, gateway.server.create_initialization_options())
+        return
+    host, port = gateway.settings.front.bind()
+    config = uvicorn.Config(
+        http_app(gateway),
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+    )
+    server = uvicorn.Server(config)
+    if die_with_stdin:
+        threading.Thread(target=_exit_with_stdin, args=(server,), daemon=True).start()
+    await server.serve()
+
+
+def _exit_with_stdin(server: uvicorn.Server) -> None:
+    """Stop when the supervisor, who holds the other end of stdin, is gone however it went."""
+    while sys.stdin.buffer.read(4096):
+        pass
+    server.should_exit = True
