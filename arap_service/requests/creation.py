@@ -19,7 +19,7 @@ from arap_service.domain.task import Approve, Deny, Event, Transition, decide
 from arap_service.domain.workflow import Completed, Ended, Evaluation, progress
 from arap_service.protocol.arap import TaskStatus
 from arap_service.protocol.canonical import TOOL_CALL, Tuple4, binding_hash, digest
-from arap_service.requests.endings import Cause, carry_out, record, state_of
+from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, record, state_of
 from arap_service.requests.intake import Intake
 from arap_service.requests.proof import Proof
 from arap_service.requests.wishes import Wishes
@@ -77,7 +77,7 @@ def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int
             _decide_at_once(ctx, session, task, Deny(), Cause("policy", "evaluator"), now=order.now)
             status_code = 201
         case _:
-            session.on_commit("requests")
+            session.on_commit(REQUESTS)
     _remember(session, task, order, status_code)
     return task, status_code
 
@@ -95,7 +95,7 @@ def _task(ctx: Context, order: Order) -> tuple[Task, RowSeal]:
     state = order.wishes.state
     task = Task(
         id=task_id,
-        status=TaskStatus.PENDING,
+        status=TaskStatus.PENDING.value,
         version=1,
         template_id=template.id,
         policy_version=order.policy.version,
@@ -210,10 +210,10 @@ def _decide_at_once(
     """A task may be born terminal: nobody can have seen it yet, so there is nothing to compare."""
     transition = decide(state_of(task), event, now=now)
     assert isinstance(transition, Transition)  # noqa: S101  # a new task is pending and before its deadline
-    task.status, task.version, task.ended_at, task.ended_by = transition.to, task.version + 1, now, cause.by
+    task.status, task.version, task.ended_at, task.ended_by = transition.to.value, task.version + 1, now, cause.by
     session.add(task)
     session.flush()
-    carry_out(ctx, session, task, transition, cause, now=now)
+    carry_out(ctx, session, Moved(task, transition), cause, now=now)
 
 
 def _audit(session: WriteSession, task: Task, order: Order, evaluations: Sequence[Evaluation]) -> None:

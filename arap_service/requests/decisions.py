@@ -32,7 +32,7 @@ from arap_service.protocol.arap import format_instant
 from arap_service.records import task_seal
 from arap_service.requests.creation import AUTOMATIC
 from arap_service.requests.details import detail
-from arap_service.requests.endings import Cause, end, latest_end, record, task_topic
+from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, end, latest_end, move, record, task_topic
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
 from arap_service.store import tasks, votes
 from arap_service.store.database import WriteSession
@@ -162,23 +162,32 @@ def _count(
 ) -> ArapError | None:
     vote = _vote(ctx, task, counted, now=now)
     cast = [*board.votes, vote]
-    outcome = progress(
-        [board.step(state) for state in board.steps],
-        [
-            Voice(each.step_id, each.voter, "approve" if each.decision == "approve" else "deny")
-            for each in cast
-            if each.step_id != AUTOMATIC
-        ],
-    )
-    if not _move(ctx, session, task, outcome, _cause(counted, cast), now=now):
-        fresh = tasks.find_task(session, task.id)
-        if fresh is None:
-            return UnknownTask()
-        session.refresh(fresh)
-        return _state_fault(fresh, counted.choice) or StaleVersion(current=fresh.status, version=fresh.version)
+    outcome = progress([board.step(state) for state in board.steps], [_voice(each) for each in cast if _counts(each)])
+    cause = _cause(counted, cast)
+    moved = _move(ctx, session, task, outcome, cause, now=now)
+    if moved is None:
+        session.refresh(task)
+        return _state_fault(task, counted.choice) or StaleVersion(current=task.status, version=task.version)
     session.add(vote)
     _mark_steps(session, task, board, outcome, step_id=vote.step_id)
-    detail: dict[str, JsonValue] = {
+    record(session, task, "vote_cast", counted.decider.actor, _vote_detail(task, vote, counted), now=now)
+    if isinstance(moved, Moved):
+        carry_out(ctx, session, moved, cause, now=now)
+    session.on_commit(task_topic(task.id))
+    session.on_commit(REQUESTS)
+    return None
+
+
+def _counts(vote: Vote) -> bool:
+    return vote.step_id != AUTOMATIC
+
+
+def _voice(vote: Vote) -> Voice:
+    return Voice(vote.step_id, vote.voter, "approve" if vote.decision == "approve" else "deny")
+
+
+def _vote_detail(task: Task, vote: Vote, counted: _Counted) -> dict[str, JsonValue]:
+    return {
         "step": vote.step_id,
         "decision": vote.decision,
         "version_seen": vote.version_seen,
@@ -187,10 +196,6 @@ def _count(
         "exception": counted.eligible.exception,
         "approved_until": None if vote.approved_until is None else format_instant(vote.approved_until),
     }
-    record(session, task, "vote_cast", counted.decider.actor, detail, now=now)
-    session.on_commit(task_topic(task.id))
-    session.on_commit("requests")
-    return None
 
 
 def _vote(ctx: Context, task: Task, counted: _Counted, *, now: datetime) -> Vote:
@@ -229,17 +234,18 @@ def _move(
     cause: Cause,
     *,
     now: datetime,
-) -> bool:
-    """Take the task to where the workflow has come; False when somebody else was faster."""
+) -> Moved | Task | None:
+    """Take the task to where the workflow has come; None when somebody else was faster."""
     event: Event
     match outcome:
         case Waiting():
-            return tasks.touch_task(session, task.id, seen=task.version) is not None
+            return tasks.touch_task(session, task.id, seen=task.version)
         case Completed():
             event = Approve()
         case Ended():
             event = Deny()
-    return isinstance(end(ctx, session, task, event, cause, now=now), Task)
+    moved = move(ctx, session, task, event, cause, now=now)
+    return None if isinstance(moved, Refused) else moved
 
 
 def _mark_steps(
@@ -309,5 +315,5 @@ def _revoke(ctx: Context, session: WriteSession, caller: Caller, approval_id: st
     tasks.bump_task(session, task.id)
     record(session, task, "approval_revoked", decider.actor, {"approval_id": approval_id}, now=now)
     session.on_commit(task_topic(task.id))
-    session.on_commit("requests")
+    session.on_commit(REQUESTS)
     return task.id

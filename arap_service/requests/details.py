@@ -87,7 +87,9 @@ class _Told:
         call: Mapping[str, Any] = asked.get("tool_call", {})
         shown = _values(about, call, template)
         refusal = why_not(caller, task, self.board, decider, now=self.now)
-        names = names_for(self.session, self.board, audit.entries_of(self.session, task.id))
+        entries = audit.entries_of(self.session, task.id)
+        names = names_for(self.session, self.board, entries)
+        titles = {step.step_id: step.title for step in self.board.steps}
         approval = votes.approval_of(self.session, task.id)
         pending = task.status == "pending"
         return RequestDetail(
@@ -125,7 +127,7 @@ class _Told:
             ended_by=task.ended_by,
             steps=tuple(self._steps()),
             votes=tuple(self._votes(names)),
-            history=tuple(history_of(audit.entries_of(self.session, task.id), names)),
+            history=tuple(history_of(entries, names=names, titles=titles)),
             approval=None if approval is None else _approval(approval),
             executions=tuple(_execution(row) for row in votes.executions_of(self.session, task.id)),
             may_decide=refusal is None,

@@ -26,6 +26,8 @@ from arap_service.store.tables import Approval, Delivery, Task
 
 DELIVERIES: Final = "deliveries"
 """Topic that the courier waits for."""
+REQUESTS: Final = "requests"
+"""Topic that is rung whenever any request changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,14 @@ class Cause:
     wrote: Mapping[str, str] | None = None
     wishes: Sequence[datetime] = ()  # until when those who approved want it to last
     detail: Mapping[str, JsonValue] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A task in its new state, and the transition whose effects are still to be carried out."""
+
+    task: Task
+    transition: Transition
 
 
 def task_topic(task_id: str) -> str:
@@ -53,6 +63,17 @@ def end(
     ctx: Context, session: WriteSession, task: Task, event: Event, cause: Cause, *, now: datetime
 ) -> Task | Refused | None:
     """Apply `event`: the ended task, or why the machine refuses, or None when somebody else was faster."""
+    moved = move(ctx, session, task, event, cause, now=now)
+    if not isinstance(moved, Moved):
+        return moved
+    carry_out(ctx, session, moved, cause, now=now)
+    return moved.task
+
+
+def move(
+    ctx: Context, session: WriteSession, task: Task, event: Event, cause: Cause, *, now: datetime
+) -> Moved | Refused | None:
+    """The compare-and-set of `end` alone; whoever wins carries the effects out in the same transaction."""
     transition = decide(state_of(task), event, now=now)
     if isinstance(transition, Refused):
         return transition
@@ -61,23 +82,19 @@ def end(
         session,
         task.id,
         seen=task.version,
-        to=transition.to,
+        to=transition.to.value,
         at=now,
         by=cause.by,
         decision=None if cause.wrote is None else seal.seal("decision_sealed", dict(cause.wrote)),
     )
-    if ended is None:
-        return None
-    carry_out(ctx, session, ended, transition, cause, now=now)
-    return ended
+    return None if ended is None else Moved(ended, transition)
 
 
-def carry_out(
-    ctx: Context, session: WriteSession, task: Task, transition: Transition, cause: Cause, *, now: datetime
-) -> None:
+def carry_out(ctx: Context, session: WriteSession, moved: Moved, cause: Cause, *, now: datetime) -> None:
     """Turn the effects of a transition that has been made into rows."""
+    task = moved.task
     detail: dict[str, JsonValue] = {"by": cause.by, "version": task.version, **(cause.detail or {})}
-    for effect in transition.effects:
+    for effect in moved.transition.effects:
         match effect:
             case Grant():
                 approval = grant(ctx, session, task, cause, now=now)
@@ -89,7 +106,7 @@ def carry_out(
             case _:
                 assert_never(effect)
     session.on_commit(task_topic(task.id))
-    session.on_commit("requests")
+    session.on_commit(REQUESTS)
 
 
 def record(

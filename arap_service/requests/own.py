@@ -18,7 +18,7 @@ from arap_service.domain.task import Cancel
 from arap_service.protocol.arap import parse_instant
 from arap_service.records import task_seal
 from arap_service.requests.decisions import expire_if_due
-from arap_service.requests.endings import Cause, end, record, task_topic
+from arap_service.requests.endings import REQUESTS, Cause, end, record, task_topic
 from arap_service.requests.handles import response, task_handle
 from arap_service.requests.voters import board_of, decider_of, is_named, may_see
 from arap_service.store import tasks, votes
@@ -198,7 +198,7 @@ async def report(ctx: Context, caller: Caller, task_id: str, body: Mapping[str, 
         }
         record(session, task, "execution_reported", caller.principal, detail, now=now)
         session.on_commit(task_topic(task.id))
-        session.on_commit("requests")
+        session.on_commit(REQUESTS)
 
     await ctx.database.write(work)
     ctx.log.info("execution_reported", task_id=task_id, disposition=disposition)

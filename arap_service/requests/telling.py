@@ -70,20 +70,23 @@ def _plain(mark: str) -> str:
     return subject if separator else mark
 
 
-def history_of(entries: Sequence[AuditEntry], names: Mapping[str, str]) -> list[HistoryView]:
-    """What happened, in words, oldest first."""
+def history_of(
+    entries: Sequence[AuditEntry], *, names: Mapping[str, str], titles: Mapping[str, str]
+) -> list[HistoryView]:
+    """What happened, in words, oldest first; `names` of actors and `titles` of steps."""
     return [
         HistoryView(at=entry.at, kind=entry.kind, who=visible(names.get(entry.actor, entry.actor)), text=text)
         for entry in entries
-        if (text := _sentence(entry.kind, json.loads(entry.detail))) is not None
+        if (text := _sentence(entry.kind, json.loads(entry.detail), titles)) is not None
     ]
 
 
-def _sentence(kind: str, detail: Mapping[str, Any]) -> str | None:
+def _sentence(kind: str, detail: Mapping[str, Any], titles: Mapping[str, str]) -> str | None:
     match kind:
         case "vote_cast":
             done = "Approved" if detail.get("decision") == "approve" else "Denied"
-            return f"{done} in step {visible(str(detail.get('step')))}"
+            step = str(detail.get("step"))
+            return f"{done} in step {titles.get(step, step)}"
         case "decision_refused":
             return _REFUSED.get(str(detail.get("code")), "Tried to decide and was refused")
         case "evaluator_heard":
