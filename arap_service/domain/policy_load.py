@@ -60,7 +60,7 @@ class PolicyInvalid(Exception):
 
     def __init__(self, problems: Iterable[PolicyProblem]) -> None:
         self.problems: tuple[PolicyProblem, ...] = tuple(sorted(problems, key=lambda problem: problem.line))
-        super().__init__(f"{len(self.problems)} faults in the rules file")
+        super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
 def load_policy(text: str) -> Policy:

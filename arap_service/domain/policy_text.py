@@ -35,6 +35,9 @@ class PolicyProblem:
     pointer: str
     message: str
 
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.pointer or 'file'}: {self.message}"
+
 
 @dataclass(slots=True)
 class PolicyText:
