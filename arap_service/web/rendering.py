@@ -94,6 +94,7 @@ def environment() -> Environment:
             "disposition": words.disposition,
             "named": words.named,
             "pointer": words.pointer,
+            "principal": words.principal,
             "reason": words.reason,
             "relative": words.relative,
             "risk": words.risk,

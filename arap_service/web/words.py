@@ -41,6 +41,7 @@ WHY_NOT: Final[Mapping[str, str]] = MappingProxyType(
         "is_actor": "You take part in carrying out this request, so somebody else has to decide it.",
         "not_assigned": "You are not among the people who decide requests of this kind.",
         "already_decided": "Your decision is recorded below and cannot be changed.",
+        "deadline_passed": "The time to decide has run out.",
         "counted_in_another_step": "You already count in another step, so somebody else has to decide this one.",
     }
 )
@@ -121,6 +122,12 @@ def named(thing: object) -> str:
     name = thing.get("id", thing.get("name", ""))
     kind = thing.get("type")
     return f"{name} ({kind})" if kind else str(name)
+
+
+def principal(value: str) -> str:
+    """Whom an authenticated identity (`issuer|name`) names, and who vouches for that: `gate, known to id.example`."""
+    issuer, separator, name = value.partition("|")
+    return f"{name}, known to {issuer.partition('://')[2] or issuer}" if separator and name else value
 
 
 def reason(code: str) -> str:

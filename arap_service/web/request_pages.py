@@ -1,0 +1,157 @@
+"""The page of one request and its two forms: decide, and take an approval back.
+
+The version in the form is the one that the reviewer has read; the use case refuses a decision on any other (ARS-118),
+and then the page shows how the request stands now and that nothing was recorded.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from arap_service import requests
+from arap_service.domain.errors import IneligibleApprover, InvalidTaskState, StaleVersion, UnknownTask
+from arap_service.views import RequestDetail
+from arap_service.web.edge import READING, DeskRoute, Visit, visit
+from arap_service.web.forms import Decision, Mistakes, UnreadableForm, lifetimes, read_decision, read_reason, whole
+from arap_service.web.rendering import render
+from arap_service.web.words import outcome, why_not
+
+router: Final = APIRouter(route_class=DeskRoute, include_in_schema=False)
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
+_REVOKE: Final = "revoke-reason"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What the reader must know before anything else on the page."""
+
+    tone: str
+    title: str
+    text: str
+
+
+@router.api_route("/desk/requests/{task_id}", methods=sorted(READING), response_model=None)
+async def request_page(request: Request, task_id: str) -> Response:
+    """Everything that a decision needs, and the forms to make it."""
+    asked = visit(request)
+    return _page(asked, await _detail(asked, task_id))
+
+
+@router.api_route("/desk/live/requests/{task_id}", methods=sorted(READING), response_model=None)
+async def live_request(request: Request, task_id: str) -> Response:
+    """A notice once the request is no longer what the page shows; nothing before that."""
+    asked = visit(request)
+    seen = whole(request.query_params.get("version"))
+    detail = await _detail(asked, task_id)
+    if detail.version == seen:
+        return Response(status_code=204)
+    return render("changed.html", asked.page, it=detail)
+
+
+@router.post("/desk/requests/{task_id}/decision", response_model=None)
+async def decide(request: Request, task_id: str) -> Response:
+    """Record the reviewer's decision on what he has seen, or say why it was not recorded."""
+    asked = visit(request)
+    detail = await _detail(asked, task_id)
+    chosen = read_decision(asked.fields, reason_required=frozenset(detail.reason_required))
+    if isinstance(chosen, Mistakes):
+        return _page(asked, detail, status=422, mistakes=chosen, lifetime=asked.fields.get("lifetime", ""))
+    try:
+        await requests.decide(
+            asked.ctx,
+            asked.caller,
+            task_id,
+            decision=chosen.decision,
+            version=chosen.version,
+            reason=chosen.reason,
+            approved_until=_until(asked.ctx.clock(), chosen),
+        )
+    except (StaleVersion, InvalidTaskState):
+        now = await _detail(asked, task_id)
+        return _page(asked, now, status=409, notice=_overtaken(now))
+    except IneligibleApprover as refused:
+        reason = why_not(str(refused.extra.get("code", "")))
+        notice = Notice("bad", "Your decision was not recorded", reason)
+        return _page(asked, await _detail(asked, task_id), status=403, notice=notice)
+    return RedirectResponse(f"{asked.page.root}/desk/requests/{task_id}", status_code=303)
+
+
+@router.post("/desk/approvals/{approval_id}/revocation", response_model=None)
+async def revoke(request: Request, approval_id: str) -> Response:
+    """Take an approval back, or say why that is too late."""
+    asked = visit(request)
+    detail = await _detail(asked, asked.fields.get("request", ""))
+    if detail.approval is None or detail.approval.id != approval_id:
+        raise UnknownTask
+    reason = read_reason(asked.fields, needed=True)
+    if isinstance(reason, Mistakes):
+        return _page(asked, detail, status=422, mistakes=_renamed(reason))
+    if reason is None:
+        raise UnreadableForm
+    try:
+        await requests.revoke(asked.ctx, asked.caller, approval_id, reason=reason)
+    except (StaleVersion, InvalidTaskState):
+        notice = Notice("bad", "Nothing was taken back", "The approval is no longer in force; see below how it ended.")
+        return _page(asked, await _detail(asked, detail.id), status=409, notice=notice)
+    return RedirectResponse(f"{asked.page.root}/desk/requests/{detail.id}", status_code=303)
+
+
+async def _detail(asked: Visit, task_id: str) -> RequestDetail:
+    caller = asked.caller
+    if not _ID.fullmatch(task_id):
+        raise UnknownTask
+    return await requests.detail(asked.ctx, caller, task_id)
+
+
+def _until(now: datetime, chosen: Decision) -> datetime | None:
+    return None if chosen.seconds is None else now + timedelta(seconds=chosen.seconds)
+
+
+def _renamed(mistakes: Mistakes) -> Mistakes:
+    return Mistakes({_REVOKE: mistakes.messages["reason"]}, {_REVOKE: mistakes.typed["reason"]})
+
+
+def _overtaken(now: RequestDetail) -> Notice:
+    if now.why_not == "already_decided":
+        return Notice("bad", "Only your first decision counts", "It stands below. The second one was not recorded.")
+    if now.status == "pending":
+        text = "It changed while you were reading it. Please look at how it stands now, then decide again."
+    elif now.status == "expired":
+        text = "The time to decide had run out before your decision arrived. Nothing will run."
+    else:
+        text = "Somebody else was faster: the request is settled as shown below."
+    return Notice("bad", "Your decision was not recorded", text)
+
+
+def _page(
+    asked: Visit,
+    detail: RequestDetail,
+    *,
+    status: int = 200,
+    notice: Notice | None = None,
+    mistakes: Mistakes | None = None,
+    lifetime: str = "",
+) -> Response:
+    now = asked.page.now
+    longest = max(0, int((detail.max_approved_until - now).total_seconds())) if detail.max_approved_until else 0
+    approval = detail.approval
+    in_force = approval is not None and approval.status == "active" and now < approval.approved_until
+    return render(
+        "request.html",
+        asked.page,
+        status=status,
+        it=detail,
+        heading=detail.effect or detail.template_title,
+        notice=notice,
+        mistakes=mistakes,
+        longest=longest,
+        choices=lifetimes(longest),
+        chosen=lifetime,
+        may_revoke=in_force and not detail.executions,
+        outcome_text=outcome(detail.status, approval.status if approval else None, in_force=in_force),
+    )
