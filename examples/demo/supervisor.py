@@ -7,7 +7,6 @@ supervisor holds: when the supervisor closes it, or dies in any way at all, the 
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -63,12 +62,12 @@ class Supervisor:
     def start(
         self,
         name: str,
-        arguments: list[str],
+        command: list[str],
         *,
         ready: Callable[[], bool],
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Child:
-        """Start `python ARGUMENTS` and wait until `ready()`.
+        """Start a server and wait until `ready()`.
 
         Raises:
             StartFailed: the server ended, or was not ready within 60 seconds.
@@ -76,7 +75,7 @@ class Supervisor:
         log = self._logs / f"{name}.log"
         with log.open("ab") as sink:
             process = subprocess.Popen(
-                [sys.executable, *arguments],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
