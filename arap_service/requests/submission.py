@@ -105,20 +105,23 @@ def _repeated(ctx: Context, session: Session, attempt: Attempt) -> Submitted | N
 
 
 def _used(ctx: Context, session: Session, attempt: Attempt, proof: Proof) -> tuple[Submitted | None, Denial | None]:
-    """Step 12: whether this binding has made a task before; else the denial on record, if there is one."""
-    if proof.token is not None and tasks.find_jti(session, *proof.token) is not None:
-        raise InvalidDenialBinding  # ARS-35, ARS-38: no hint of the earlier task
+    """Step 12: what this binding has made before, if the caller may have it; else the denial on record, if any."""
     evaluation_id, caller = proof.bound.evaluation_id, attempt.caller
-    if evaluation_id is None:
-        return None, None
-    open_task = tasks.find_open_task(
-        session, evaluation_id=evaluation_id, submitter=caller.principal, client_id=caller.client_id
-    )
-    if open_task is None:
-        return None, tasks.find_denial(session, evaluation_id)
-    if proof.token is not None or open_task.body_digest != attempt.intake.digest:
-        raise InvalidDenialBinding
-    return _answer(ctx, session, caller, open_task, 202), None  # ARS-37
+    open_task = None
+    if evaluation_id is not None:
+        open_task = tasks.find_open_task(
+            session, evaluation_id=evaluation_id, submitter=caller.principal, client_id=caller.client_id
+        )
+    spent = proof.token is not None and tasks.find_jti(session, *proof.token) is not None
+    if not spent and open_task is None:
+        return None, None if evaluation_id is None else tasks.find_denial(session, evaluation_id)
+    # The same submission may have been committed since step 4; token and key are written together, so this look sees it.
+    repeated = _repeated(ctx, session, attempt)
+    if repeated is not None:
+        return repeated, None
+    if proof.token is None and open_task is not None and open_task.body_digest == attempt.intake.digest:
+        return _answer(ctx, session, caller, open_task, 202), None  # ARS-37
+    raise InvalidDenialBinding  # ARS-35, ARS-38: no hint of the earlier task
 
 
 def _route(policy: Policy, question: Question, proof: Proof, denial: Denial | None) -> tuple[Template, str, str]:
@@ -137,24 +140,25 @@ def _route(policy: Policy, question: Question, proof: Proof, denial: Denial | No
 
 
 async def _create(ctx: Context, attempt: Attempt, order: Order) -> Submitted:
-    def work(session: WriteSession) -> Submitted:
+    def work(session: WriteSession) -> tuple[Submitted, Task | None]:
         # Looked at once more inside the transaction: another submission may have come in between (ARS-49).
         earlier = _repeated(ctx, session, attempt) or _used(ctx, session, attempt, order.proof)[0]
         if earlier is not None:
-            return earlier
+            return earlier, None
         task, status_code = create(ctx, session, order)
         session.flush()
         made = _answer(ctx, session, order.caller, task, status_code)
         ctx.checkpoint("submit.before_commit")
-        return made
+        return made, task
 
     for _ in range(_ATTEMPTS):
         try:
-            submitted = await ctx.database.write(work)
+            submitted, task = await ctx.database.write(work)
         except IntegrityError:
             continue  # lost a race that only the constraints could see; the next look finds the winner
         ctx.checkpoint("submit.after_commit")
-        ctx.log.info("task_submitted", task_id=submitted.task["id"], status=submitted.task["status"])
+        if task is not None:
+            ctx.log.info("task_submitted", task_id=task.id, evaluation_id=task.evaluation_id, client_id=task.client_id)
         return submitted
     raise StoreUnavailable("busy", "database: too many submissions of the same denial at once")
 

@@ -1,0 +1,1 @@
+"""Tests of `arap_service.requests`."""

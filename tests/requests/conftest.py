@@ -1,0 +1,35 @@
+"""A world on each engine, with people in it."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from arap_service.store import migrate
+from arap_service.store.database import Database
+from tests.clock import START, FakeClock
+from tests.databases import Databases, Kind
+from tests.requests.world import World, open_world, seed
+
+
+def prepare(url: str) -> None:
+    """Tables and people."""
+    migrate.upgrade(url)
+    database = Database.open(url)
+    database.write_now(lambda session: seed(session, START))
+    database.close()
+
+
+@pytest.fixture
+def world_url(engine_kind: Kind, databases: Databases) -> Iterator[str]:
+    """URL of a fresh database with tables and people."""
+    url = databases.copy_of(engine_kind, "world", prepare)
+    yield url
+    databases.drop(url)
+
+
+@pytest.fixture
+async def world(world_url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterator[World]:
+    """A service with people, rules and a gate."""
+    async with open_world(tmp_path, world_url, clock) as opened:
+        yield opened
