@@ -1,8 +1,8 @@
 """The treasury: an MCP server of our own, with the gate as an extension object.
 
 `wire_transfer` writes one line to a ledger file, which stands for the bank. What may be transferred, and what somebody
-has to approve, stands in the rules of the approval service and not here: the lines in `build` that name the gate are all
-that it asks of a server.
+has to approve, stands in the rules of the approval service and not here: the lines in `build` that name the gate are
+all that it asks of a server.
 """
 
 import argparse
