@@ -13,7 +13,7 @@ from typing import Any, Final
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-_QUIET: Final = ("authlib", "httpx2", "httpcore2", "sqlalchemy", "stamina", "apprise")
+_QUIET: Final = ("alembic", "authlib", "httpx2", "httpcore2", "sqlalchemy", "stamina", "apprise")
 
 
 def without_messages(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

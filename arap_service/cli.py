@@ -1,0 +1,198 @@
+"""The commands of the service: serve it, prepare and migrate what it needs, bring in people, check rules and audit.
+
+Whatever an operator can get wrong is one line per fault on standard error and a status that is not 0; tracebacks are
+for our own mistakes. Commands call the same functions as the service does and decide nothing of their own.
+"""
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs the sources gets a sentence instead of a syntax error
+    raise SystemExit("arap: Python 3.11 or newer is needed, this is " + sys.version.split()[0])
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NoReturn, TypeVar
+
+import typer
+
+from arap_service import audit, dev, logs
+from arap_service.directory import DirectoryInvalid, add_account, import_people, read_people
+from arap_service.domain.policy_load import PolicyInvalid, load_policy
+from arap_service.key_file import load_ring
+from arap_service.keys import Use, rotate
+from arap_service.serving import CannotListen, serve
+from arap_service.settings import Settings, SettingsInvalid, load_settings
+from arap_service.store import migrate
+from arap_service.store.database import Database, StoreUnavailable, WriteSession
+from arap_service.surroundings import utc_now
+from arap_service.web.passwords import WeakPassword, hash_password
+
+Result = TypeVar("Result")
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+account = typer.Typer(no_args_is_help=True, help="Local accounts of reviewers.")
+people = typer.Typer(no_args_is_help=True, help="People who may decide.")
+policy = typer.Typer(no_args_is_help=True, help="The rules file.")
+audit_log = typer.Typer(no_args_is_help=True, help="The audit log.")
+keys = typer.Typer(no_args_is_help=True, help="Signing keys.")
+for name, group in (("account", account), ("people", people), ("policy", policy), ("audit", audit_log), ("keys", keys)):
+    app.add_typer(group, name=name)
+
+Config = Annotated[Path, typer.Option("--config", "-c", envvar="ARAP_CONFIG", help="The configuration file.")]
+DEFAULT_CONFIG = Path("arap.yaml")
+
+
+@app.command("serve")
+def serve_command(
+    config: Config = DEFAULT_CONFIG,
+    *,
+    die_with_stdin: Annotated[
+        bool, typer.Option("--die-with-stdin", help="Stop when standard input ends, as a child of a supervisor.")
+    ] = False,
+) -> None:
+    """Serve until stopped."""
+    with failing_clearly():
+        settings = load_settings(config)
+        logs.configure(settings.log_level)
+        migrate.check(settings.database)
+        asyncio.run(serve(settings, die_with_stdin=die_with_stdin))
+
+
+@app.command("init")
+def init_command(
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
+    *,
+    is_dev: Annotated[bool, typer.Option("--dev", help="For this machine alone: plain http on loopback.")] = False,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where the service will listen.")] = 8400,
+    gate_port: Annotated[int, typer.Option(min=1, max=65535, help="Where the gate will listen.")] = 8500,
+) -> None:
+    """Write a complete configuration with fresh keys, clients and reviewers."""
+    if not is_dev:
+        fail("init: only --dev is possible; a real configuration is written by hand, see the documentation")
+    with failing_clearly():
+        prepared = dev.prepare(folder, port=port, gate_port=gate_port, now=utc_now())
+    typer.echo(f"Written to {prepared.folder}: arap.yaml, policy.yaml, keys.json, secrets.json, arap.db")
+    for login, password in prepared.passwords.items():
+        typer.echo(f"Reviewer {login}, password {password}")
+    typer.echo(f"Now run: arap serve --config {prepared.folder / 'arap.yaml'}")
+    typer.echo(f"Then open: http://127.0.0.1:{prepared.port}/desk")
+
+
+@app.command("migrate")
+def migrate_command(config: Config = DEFAULT_CONFIG) -> None:
+    """Bring the database to the tables of this release."""
+    with failing_clearly():
+        migrate.upgrade(load_settings(config).database)
+    typer.echo("The database is up to date.")
+
+
+@account.command("add")
+def account_add(
+    login: Annotated[str, typer.Argument(help="What the person types to log in.")],
+    *,
+    person: Annotated[str, typer.Option("--person", help="The id of the person.")],
+    config: Config = DEFAULT_CONFIG,
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read the password from standard input.")
+    ] = False,
+) -> None:
+    """Give a person a local account, or his account another password; a random one is shown unless one is given."""
+    with failing_clearly():
+        settings = load_settings(config)
+        password = sys.stdin.readline().rstrip("\r\n") if password_stdin else secrets.token_urlsafe(15)
+        hashed = hash_password(password)
+        work = partial(
+            add_account, login=login, person_id=person, password_hash=hashed, issuer=settings.identifier, now=utc_now()
+        )
+        writing(settings, work)
+    typer.echo(f"Account {login} is ready." if password_stdin else f"Account {login} is ready, password {password}")
+
+
+@people.command("import")
+def people_import(
+    file: Annotated[Path, typer.Argument(help="A people file (YAML).")], config: Config = DEFAULT_CONFIG
+) -> None:
+    """Bring in people, their groups and their identities."""
+    with failing_clearly():
+        found = read_people(file)
+        count = writing(load_settings(config), partial(import_people, people=found, now=utc_now()))
+    typer.echo(f"{count} people are up to date.")
+
+
+@policy.command("check")
+def policy_check(file: Annotated[Path, typer.Argument(help="A rules file (YAML).")]) -> None:
+    """Say whether a rules file could be put in force, and if not, everything that is wrong with it."""
+    with failing_clearly():
+        version = load_policy(file.read_text(encoding="utf-8")).version
+    typer.echo(f"{file}: in order, version {version[:12]}")
+
+
+@audit_log.command("verify")
+def audit_verify(config: Config = DEFAULT_CONFIG) -> None:
+    """Recompute every chain of the audit log."""
+    with failing_clearly():
+        opened = Database.open(load_settings(config).database)
+        try:
+            results = opened.read_now(
+                lambda session: {chain: audit.verify_chain(session, chain) for chain in audit.chains(session)}
+            )
+        finally:
+            opened.close()
+    broken = {chain: result for chain, result in results.items() if isinstance(result, audit.Broken)}
+    if broken:
+        fail(*(f"audit: chain {chain} is broken at entry {result.seq}" for chain, result in broken.items()))
+    typer.echo(f"{len(results)} chains are whole.")
+
+
+@keys.command("rotate")
+def keys_rotate(use: Annotated[Use, typer.Argument()], config: Config = DEFAULT_CONFIG) -> None:
+    """Publish a new signing key; it takes over after a quarter of an hour, the old one stays published."""
+    with failing_clearly():
+        settings = load_settings(config)
+        opened = Database.open(settings.database)
+        try:
+            kid = asyncio.run(rotate(opened, load_ring(settings.key_file), use=use, now=utc_now()))
+        finally:
+            opened.close()
+    typer.echo(f"Key {kid} is published.")
+
+
+def writing(settings: Settings, work: Callable[[WriteSession], Result]) -> Result:
+    """Run one unit of work on the configured database."""
+    opened = Database.open(settings.database)
+    try:
+        return opened.write_now(work)
+    finally:
+        opened.close()
+
+
+@contextmanager
+def failing_clearly() -> Iterator[None]:
+    """Turn what an operator can mend into lines on standard error and status 1."""
+    try:
+        yield
+    except (SettingsInvalid, DirectoryInvalid) as error:
+        fail(*error.problems)
+    except PolicyInvalid as error:
+        fail(*(f"policy: line {fault.line}: {fault.pointer or '/'}: {fault.message}" for fault in error.problems))
+    except (StoreUnavailable, migrate.SchemaOutdated, CannotListen, WeakPassword) as error:
+        fail(str(error))
+    except UnicodeDecodeError:
+        fail("the file is not UTF-8 text")
+    except OSError as error:
+        fail(f"{error.filename or 'system'}: {error.strerror}")
+
+
+def fail(*lines: str) -> NoReturn:
+    """Print `lines` and leave with status 1."""
+    for line in lines:
+        typer.echo(f"arap: {line}", err=True)
+    raise typer.Exit(1)
+
+
+def main() -> None:
+    """What the console script calls."""
+    app()

@@ -1,0 +1,102 @@
+"""Runs the application on a socket of ours until it is told to stop.
+
+The port is taken before anything else starts, so that a taken port is one clear line. A supervisor may hold our
+standard input: when that ends, so do we, however the supervisor died. Stopping is graceful and leaves with status 0.
+"""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+
+import uvicorn
+
+from arap_service.app import create_app
+from arap_service.checkpoints import killing
+from arap_service.context import Context
+from arap_service.http1 import BoundedHttp
+from arap_service.settings import Settings, split_bind
+from arap_service.surroundings import open_context
+
+
+class CannotListen(Exception):
+    """The address is not to be had; the text says why."""
+
+
+def bound(bind: str) -> socket.socket:
+    """A socket that listens on `bind`.
+
+    Raises:
+        CannotListen: Somebody else has it, or it is not ours to have.
+    """
+    host, port = split_bind(bind)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        reason = error.strerror or "it is no address of this machine"
+        raise CannotListen(
+            f"bind: cannot listen on {bind} ({reason}); choose another address or stop its owner"
+        ) from None
+
+
+class Server(uvicorn.Server):
+    """A server that says on standard output when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, *, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
+
+async def serve(settings: Settings, *, die_with_stdin: bool = False) -> None:
+    """Serve until stopped by a signal or, with `die_with_stdin`, by the end of standard input.
+
+    Raises:
+        CannotListen, SettingsInvalid, PolicyInvalid, StoreUnavailable, OSError: It could not start.
+    """
+    with bound(settings.bind) as listening:
+        context = await open_context(settings, checkpoint=killing(os.environ.get("ARAP_KILL_AT")))
+        try:
+            await _run(context, listening, die_with_stdin=die_with_stdin)
+        finally:
+            await context.database.aclose()
+
+
+async def _run(context: Context, listening: socket.socket, *, die_with_stdin: bool) -> None:
+    config = uvicorn.Config(
+        create_app(context, background=True),
+        http=BoundedHttp,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        timeout_graceful_shutdown=10,
+    )
+    server = Server(config, announce=lambda: _announce(listening))
+    if die_with_stdin:
+        threading.Thread(target=_watch_stdin, args=(server,), name="arap-stdin", daemon=True).start()
+    # uvicorn raises the signal again once it has stopped; by then there is nothing left to interrupt.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    await server.serve(sockets=[listening])
+
+
+def _announce(listening: socket.socket) -> None:
+    host, port = listening.getsockname()[:2]
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    print(f"arap: listening on http://{address}", flush=True)  # noqa: T201 - what a supervisor waits for
+
+
+def _watch_stdin(server: Server) -> None:
+    while sys.stdin.buffer.read(4096):
+        pass
+    server.should_exit = True
