@@ -2,13 +2,13 @@
 
 Authorises the caller, judges eligibility at this moment, records the vote, and ends the request when the workflow says
 so, all in one transaction. A refused attempt by somebody who sees the request is recorded as well. A repeated decision
-is not idempotent here: the second one meets a newer version and is told the current state.
+counts once under an idempotency key; without one, the second meets a newer version and is told the current state.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -33,6 +33,7 @@ from arap_service.records import task_seal
 from arap_service.requests.creation import AUTOMATIC
 from arap_service.requests.details import detail
 from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, end, latest_end, move, record, task_topic
+from arap_service.requests.once import once
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
 from arap_service.store import tasks, votes
 from arap_service.store.database import WriteSession
@@ -51,6 +52,11 @@ class Choice:
     reason: str | None
     approved_until: datetime | None
 
+    def said(self, task_id: str) -> dict[str, Any]:
+        """The decision as a JSON object, to tell it from another under the same key."""
+        until = None if self.approved_until is None else format_instant(self.approved_until)
+        return {"task": task_id, **asdict(self), "approved_until": until}
+
 
 async def decide(
     ctx: Context,
@@ -61,6 +67,7 @@ async def decide(
     version: int,
     reason: str | None = None,
     approved_until: datetime | None = None,
+    idempotency_key: str | None = None,
 ) -> RequestDetail:
     """Approve or deny as the caller, who has seen `version`; the request as it stands afterwards.
 
@@ -69,12 +76,21 @@ async def decide(
         Forbidden, IneligibleApprover: The caller may not decide it.
         StaleVersion, InvalidTaskState: It is not what the caller has seen, or already ended.
         InvalidRequest, InputInvalid: The decision is not complete.
+        DuplicateRequest: The key was used for another decision.
     """
     choice = Choice(decision, version, reason.strip() or None if reason else None, approved_until)
     _check_choice(choice)
+    repeatable = once(caller, idempotency_key, choice.said(task_id))
 
     def work(session: WriteSession) -> ArapError | None:
+        if repeatable is not None and repeatable.is_done(session):
+            return None
         fault = _decide(ctx, session, caller, task_id, choice)
+        if repeatable is not None:
+            if fault is None:
+                repeatable.remember(session, task_id, now=ctx.clock())
+            elif repeatable.is_done(session):
+                return None  # the same decision was committed while this one waited for it
         ctx.checkpoint("decide.before_commit")
         return fault
 
