@@ -80,18 +80,18 @@ GATE = Caller(
 ARGUMENTS = {"to": "acct-991", "amount": 50000}
 
 
-def question(resource: str = "wire_transfer", **changes: Any) -> dict[str, Any]:
+def question(tool: str = "wire_transfer", /, **changes: Any) -> dict[str, Any]:
     """A tool call as a gate asks about it; `changes` replace whole members."""
     asked = {
         "subject": {"type": "user", "id": "alice@example.com"},
-        "resource": {"type": "tool", "id": resource},
+        "resource": {"type": "tool", "id": tool},
         "action": {"name": "tools/call"},
-        "context": call_context(resource),
+        "context": call_context(tool),
     }
     return {**asked, **changes}
 
 
-def call_context(tool: str = "wire_transfer", **changes: Any) -> dict[str, Any]:
+def call_context(tool: str = "wire_transfer", /, **changes: Any) -> dict[str, Any]:
     """The context of that question; a change to None leaves a member out."""
     members = {
         "agent": "agent-A",

@@ -24,7 +24,7 @@ from arap_service.store.tables import AuditEntry, Denial
 from arap_service.store.tasks import find_denial
 from tests import pdp
 from tests.clock import START, FakeClock
-from tests.databases import Databases
+from tests.databases import Databases, Kind
 from tests.pdp import GATE, call_context, claims_of, denied, header_of, question
 from tests.service import IDENTIFIER, service_context, settings_for
 from tests.tokens import FixedKeys
@@ -33,11 +33,11 @@ ENDPOINT = IDENTIFIER + "/access/v1/request"
 
 
 @pytest.fixture
-async def ctx(engine_url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterator[Context]:
-    migrate.upgrade(engine_url)
-    settings = settings_for(tmp_path, database=engine_url, policy=pdp.POLICY)
-    async with service_context(settings, clock=clock) as opened:
+async def ctx(engine_kind: Kind, databases: Databases, tmp_path: Path, clock: FakeClock) -> AsyncIterator[Context]:
+    url = databases.copy_of(engine_kind, "service", migrate.upgrade)
+    async with service_context(settings_for(tmp_path, database=url, policy=pdp.POLICY), clock=clock) as opened:
         yield opened
+    databases.drop(url)
 
 
 @pytest.fixture
