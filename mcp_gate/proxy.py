@@ -219,6 +219,7 @@ async def serve(gateway: Gateway, *, die_with_stdin: bool = False) -> None:
         http_app(gateway),
         host=host,
         port=port,
+        http="h11",  # the parser that bounds heads; another one may be installed beside it
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=GRACEFUL_SECONDS,

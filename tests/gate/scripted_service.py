@@ -12,6 +12,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 HOST = "https://pdp.example"
 ERROR = "urn:openid:authzen:access-request:error:"
@@ -46,11 +50,23 @@ class ScriptedService:
     approval_seconds: int = 900
     extra_access_request: dict[str, Any] = field(default_factory=dict)
     reports: list[dict[str, Any]] = field(default_factory=list)
+    answers: list[dict[str, Any]] = field(default_factory=list)
     born: str = "pending"
 
     def transport(self) -> httpx2.MockTransport:
         """The service as a transport of an httpx2 client."""
         return httpx2.MockTransport(self._handle)
+
+    def app(self) -> Starlette:
+        """The service as an ASGI application; set `host` to the base URL under which it is served."""
+
+        async def endpoint(request: Request) -> Response:
+            url = self.host + request.url.path
+            answer = self.answer(Received(request.method, url, dict(request.headers), await request.body()))
+            headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
+            return Response(answer.content, status_code=answer.status_code, headers=headers)
+
+        return Starlette(routes=[Route("/{path:path}", endpoint, methods=["GET", "POST"])])
 
     async def _handle(self, request: httpx2.Request) -> httpx2.Response:
         body = await request.aread()
@@ -139,6 +155,12 @@ class ScriptedService:
             return self.problem(404, "unknown_task")
         if received.method == "GET" and not operation:
             return httpx2.Response(200, json=self.wire(task_id), headers={"retry-after": "1"})
+        if operation == "input" and received.method == "GET":
+            return httpx2.Response(200, json=self.tasks[task_id]["question"])
+        if operation == "input":
+            del self.tasks[task_id]["question"]
+            self.answers.append(received.json())
+            return httpx2.Response(204)
         if operation == "cancel":
             if self.tasks[task_id]["status"] != "pending":
                 return self.problem(409, "invalid_task_state")
@@ -162,6 +184,8 @@ class ScriptedService:
                 "display": task.get("display", {}),
             }
         }
+        if "question" in task:
+            shown["task"]["links"]["urn:x-arap:input"] = f"{url}/input"
         if task["status"] == "approved":
             shown["result"] = {
                 "mode": "reevaluate",
@@ -183,6 +207,10 @@ class ScriptedService:
             },
         }
         return task_id
+
+    def ask(self, message: str, schema: dict[str, Any]) -> None:
+        """Ask the requester of the only task for more input."""
+        self.tasks[self.only()]["question"] = {"message": message, "schema": schema, "version": 1}
 
     def deny(self, task_id: str | None = None) -> str:
         """Deny one task, or the only one."""

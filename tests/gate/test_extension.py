@@ -385,7 +385,7 @@ async def test_a_client_that_leaves_does_not_interrupt_the_submission(world: Wor
                 await may_answer.wait()
             return await transport.handle_async_request(request)
 
-    world.service.transport = Slow  # type: ignore[method-assign,assignment,return-value]
+    world.service.transport = Slow  # type: ignore[method-assign,assignment]
     async with connected(world.server(), tasks_client()) as client:
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "wire", {"to": "acct-991", "amount": 1})
