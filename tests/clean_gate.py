@@ -89,7 +89,7 @@ def environment(folder: Path) -> Path:
 
 
 def main() -> int:
-    """Make the environment, look into it, and run the gate's tests there, away from the source."""
+    """Make the environment, look into it, and run the gate's tests (or those named) there, away from the source."""
     with tempfile.TemporaryDirectory(prefix="arap-gate-") as name:
         folder = Path(name)
         try:
@@ -101,7 +101,7 @@ def main() -> int:
         shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", folder)
         surroundings = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        tests = [str(python), "-m", "pytest", "-q", "tests/gate"]
+        tests = [str(python), "-m", "pytest", "-q", *(sys.argv[1:] or ["tests/gate"])]
         return subprocess.run(tests, cwd=folder, env=surroundings, check=False).returncode
 
 
