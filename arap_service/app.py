@@ -67,6 +67,8 @@ def _install(app: FastAPI, context: Context) -> None:
     app.state.issuer = Issuer(settings, context.keys, clock=context.clock, new_id=context.new_id)
     if settings.builtin_issuer.enabled:
         context.log.warning("builtin_issuer_enabled", issuer=settings.builtin_issuer_identifier)
+    if settings.authentication == "none":
+        context.log.warning("authentication_disabled", bind=settings.bind)
     if settings.insecure_loopback:
         context.log.warning("insecure_loopback_enabled", identifier=settings.identifier)
 
