@@ -12,7 +12,7 @@ import anyio
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from arap_service.api import health, pdp
+from arap_service.api import health, pdp, requests, resolver
 from arap_service.api import issuer as issuer_routes
 from arap_service.api.auth import Authenticator
 from arap_service.api.edge import EdgeMiddleware
@@ -20,6 +20,7 @@ from arap_service.api.problems import install_problems
 from arap_service.background import run_background
 from arap_service.context import Context
 from arap_service.issuer import Issuer
+from arap_service.web import desk
 
 
 class Service(FastAPI):
@@ -75,13 +76,13 @@ def _install(app: FastAPI, context: Context) -> None:
 
 def _route(app: FastAPI, context: Context) -> None:
     base = context.settings.base_path
-    app.include_router(health.router, prefix=base)
-    app.include_router(pdp.direct, prefix=base)
-    app.include_router(pdp.router, prefix=base)
+    for router in (health.router, pdp.direct, pdp.router, requests.router, resolver.router):
+        app.include_router(router, prefix=base)
     app.add_api_route(pdp.METADATA_PATH + base, pdp.metadata, tags=["decision point"])
     if context.settings.builtin_issuer.enabled:
         app.include_router(issuer_routes.router, prefix=base)
         app.add_api_route(
             f"/.well-known/oauth-authorization-server{base}/issuer", issuer_routes.metadata, tags=["token issuer"]
         )
+    desk.install(app, prefix=base)
     install_problems(app, base_path=base)

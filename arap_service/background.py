@@ -10,6 +10,8 @@ import anyio
 import anyio.to_thread
 
 from arap_service.context import Context
+from arap_service.courier import Courier
+from arap_service.workers import expire_due, purge_due
 
 Round = Callable[[Context], Awaitable[object]]
 
@@ -19,6 +21,9 @@ async def run_background(ctx: Context) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(_loop, ctx, "rules", _refresh_rules, 2.0)
         group.start_soon(_loop, ctx, "keys", _refresh_keys, 60.0)
+        group.start_soon(_loop, ctx, "deadlines", expire_due, 1.0)
+        group.start_soon(_loop, ctx, "retention", purge_due, 60.0)
+        group.start_soon(Courier(ctx).run)
 
 
 async def _refresh_rules(ctx: Context) -> None:

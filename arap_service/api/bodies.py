@@ -1,21 +1,19 @@
-"""Reads JSON bodies and keys the strict way: what could be understood in two ways is not understood at all.
+"""Reads JSON bodies the strict way: what could be understood in two ways is not understood at all.
 
 No repeated members, no unknown members in our own API, no values in the error: it names the place only. What the
-members mean is decided by the use cases. ARS-44 for idempotency keys.
+members mean is decided by the use cases.
 """
 
-import re
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.datastructures import Headers
 
 from arap_service.domain.errors import InvalidRequest
 from arap_service.protocol.canonical import InvalidJson, strict_loads
 
 Model = TypeVar("Model", bound=BaseModel)
-_BARE: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~:/=-]{1,255}")
-_STRING: Final = re.compile(r'"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
 
 
 class Body(BaseModel):
@@ -68,24 +66,13 @@ async def parsed(request: Request, model: type[Model], *, optional: bool = False
         raise InvalidRequest("A member is missing, unknown or of the wrong form.", pointer=pointer) from None
 
 
-def idempotency_key(request: Request) -> str | None:
-    """The key that the caller repeats a request under, spelt as a structured-field string or bare (ARS-44).
+def idempotency_key(headers: Headers) -> str | None:
+    """The raw Idempotency-Key, of which there may be one; what it must look like is known to the use case (ARS-44).
 
     Raises:
-        InvalidRequest: It is neither, too long, empty or there twice.
+        InvalidRequest: There are several.
     """
-    values = request.headers.getlist("idempotency-key")
-    if not values:
-        return None
-    text = values[0].strip(" ")
-    quoted = _STRING.fullmatch(text)
-    key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else text
-    if len(values) > 1 or not 1 <= len(key) <= 255 or not (quoted or _BARE.fullmatch(text)):
-        raise InvalidRequest("The Idempotency-Key is not a string of 1 to 255 characters.")
-    return key
-
-
-def documented(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
-    """What OpenAPI should say about a body that is read here rather than by FastAPI."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
+    values = headers.getlist("idempotency-key")
+    if len(values) > 1:
+        raise InvalidRequest("There may be only one Idempotency-Key.")
+    return values[0] if values else None

@@ -11,11 +11,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from pydantic import JsonValue
+from sqlalchemy.exc import IntegrityError
 
 from arap_service.context import Context
 from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import (
     ArapError,
+    DuplicateRequest,
     Forbidden,
     IneligibleApprover,
     InputInvalid,
@@ -95,7 +97,10 @@ async def decide(
         return fault
 
     # A refusal is returned and raised after the commit, because its record has to stay.
-    fault = await ctx.database.write(work)
+    try:
+        fault = await ctx.database.write(work)
+    except IntegrityError:
+        raise DuplicateRequest from None  # the key was just used for another request
     ctx.checkpoint("decide.after_commit")
     if fault is not None:
         ctx.log.info("decision_refused", task_id=task_id, problem=fault.urn)

@@ -1,0 +1,193 @@
+"""The access request endpoint and its tasks over HTTP: submit, status, cancel, execution report.
+
+Parses, authenticates, counts and renders; what is accepted and who may see what is decided in `requests`. Access
+Request and Approval Profile, "Access Request Response", "Poll the Task", "Cancellation".
+"""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+
+from arap_service import requests
+from arap_service.api.auth import CallerDep, ContextDep
+from arap_service.api.bodies import idempotency_key, json_object, raw_json
+from arap_service.api.problems import NO_STORE, problem_responses
+from arap_service.context import Context
+from arap_service.domain import errors
+from arap_service.domain.callers import Scope
+from arap_service.requests import own
+
+router = APIRouter(tags=["access requests"])
+
+_OBJECT = {"type": "object"}
+_INSTANT = {"type": "string", "format": "date-time"}
+_TASK = {
+    "type": "object",
+    "required": ["task"],
+    "properties": {
+        "task": {
+            "type": "object",
+            "required": ["id", "status", "status_endpoint", "expires_at"],
+            "properties": {
+                "id": {"type": "string"},
+                "status": {"enum": ["pending", "approved", "denied", "expired", "cancelled", "failed"]},
+                "status_endpoint": {"type": "string", "format": "uri"},
+                "expires_at": _INSTANT,
+                "links": {"type": "object", "additionalProperties": {"type": "string", "format": "uri"}},
+                "display": _OBJECT,
+            },
+        },
+        "result": {
+            "type": "object",
+            "required": ["mode", "approval"],
+            "properties": {"mode": {"const": "reevaluate"}, "approval": _OBJECT},
+        },
+    },
+}
+_SUBMISSION = {
+    "type": "object",
+    "required": ["subject", "resource", "action", "denial"],
+    "properties": {
+        "subject": _OBJECT,
+        "resource": _OBJECT,
+        "action": _OBJECT,
+        "context": _OBJECT,
+        "denial": {
+            "type": "object",
+            "required": ["expires_at"],
+            "properties": {
+                "expires_at": _INSTANT,
+                "binding_token": {"type": "string"},
+                "evaluation_id": {"type": "string"},
+            },
+        },
+        "requested_access": _OBJECT,
+        "callback": _OBJECT,
+        "client": _OBJECT,
+    },
+}
+_CANCELLATION = {
+    "type": "object",
+    "properties": {"reason": {"type": "string", "maxLength": 2000}, "comment": {"type": "string", "maxLength": 2000}},
+}
+REPORT = {
+    "type": "object",
+    "required": ["disposition", "at", "generation"],
+    "properties": {
+        "disposition": {"enum": sorted(own.DISPOSITIONS)},
+        "at": _INSTANT,
+        "generation": {"type": "integer", "minimum": 0},
+    },
+}
+KEY_HEADER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": 260},
+    "description": "Repeat a request under the same key to get the answer of the first.",
+}
+
+
+def body_of(schema: dict[str, Any], *, required: bool = True, key: bool = False) -> dict[str, Any]:
+    """What OpenAPI should say about a body that is read by us and not by the framework."""
+    described: dict[str, Any] = {
+        "requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}
+    }
+    return {**described, "parameters": [KEY_HEADER]} if key else described
+
+
+def _accepted(status: int, description: str) -> dict[int | str, dict[str, Any]]:
+    return {status: {"description": description, "content": {"application/json": {"schema": _TASK}}}}
+
+
+@router.post(
+    "/access/v1/request",
+    summary="Request access after a requestable denial",
+    status_code=202,
+    response_class=JSONResponse,
+    openapi_extra=body_of(_SUBMISSION, key=True),
+    responses={
+        **_accepted(201, "The request was decided at once"),
+        **_accepted(202, "The request is open"),
+        **problem_responses(
+            errors.InvalidRequest,
+            errors.NotRequestable,
+            errors.InvalidDenialBinding,
+            errors.CallbackRejected,
+            errors.BulkUnsupported,
+            errors.Unauthenticated,
+            errors.Forbidden,
+            errors.ActorUnverified,
+            errors.DuplicateRequest,
+            errors.ExpiredDenial,
+            errors.TaskExpired,
+            errors.PayloadTooLarge,
+            errors.InputInvalid,
+            errors.RateLimited,
+        ),
+    },
+)
+async def submit(request: Request, caller: CallerDep, ctx: ContextDep) -> JSONResponse:
+    """Create a task, or return the one that this key or this denial has created before."""
+    caller.require(Scope.SUBMIT)
+    ctx.rates.check("submission", caller.principal)
+    submitted = await requests.submit(
+        ctx, caller, await raw_json(request), idempotency_key=idempotency_key(request.headers)
+    )
+    return _task(ctx, submitted.body, status=submitted.status_code)
+
+
+_OWN = (errors.Unauthenticated, errors.Forbidden, errors.UnknownTask, errors.TaskExpired)
+
+
+@router.get(
+    "/access/v1/request/{task_id}",
+    summary="How a request stands",
+    response_class=JSONResponse,
+    responses={**_accepted(200, "The task"), **problem_responses(*_OWN, errors.RateLimited)},
+)
+async def status(task_id: str, caller: CallerDep, ctx: ContextDep) -> JSONResponse:
+    """The task handle, with the result for callers who may have it."""
+    ctx.rates.check("poll", caller.principal)
+    return _task(ctx, await requests.status(ctx, caller, task_id))
+
+
+@router.post(
+    "/access/v1/request/{task_id}/cancel",
+    summary="Withdraw an open request",
+    response_class=JSONResponse,
+    openapi_extra=body_of(_CANCELLATION, required=False),
+    responses={
+        **_accepted(200, "The task, cancelled"),
+        **problem_responses(*_OWN, errors.InvalidRequest, errors.InvalidTaskState),
+    },
+)
+async def cancel(task_id: str, request: Request, caller: CallerDep, ctx: ContextDep) -> JSONResponse:
+    """Cancel the task; the body may give a reason and a comment."""
+    body = await json_object(request, optional=True)
+    return _task(ctx, await requests.cancel(ctx, caller, task_id, body))
+
+
+@router.post(
+    "/access/v1/request/{task_id}/report",
+    summary="Report what became of an approval",
+    status_code=204,
+    response_class=Response,
+    openapi_extra=body_of(REPORT),
+    responses=problem_responses(*_OWN, errors.InvalidRequest, errors.InvalidTaskState),
+)
+async def report(task_id: str, request: Request, caller: CallerDep, ctx: ContextDep) -> Response:
+    """Record the execution; the same report twice is one."""
+    await requests.report(ctx, caller, task_id, await json_object(request))
+    return Response(status_code=204, headers=NO_STORE)
+
+
+def _task(ctx: Context, body: dict[str, Any], *, status: int = 200) -> JSONResponse:
+    headers = dict(NO_STORE)  # ARS-07
+    task = body["task"]
+    if status in {201, 202}:
+        headers["Location"] = task["status_endpoint"]  # ARS-50
+    if task["status"] == "pending":
+        headers["Retry-After"] = str(ctx.settings.limits.poll_seconds)  # ARS-58
+    return JSONResponse(body, status, headers)
