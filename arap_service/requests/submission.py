@@ -115,7 +115,7 @@ def _used(ctx: Context, session: Session, attempt: Attempt, proof: Proof) -> tup
     spent = proof.token is not None and tasks.find_jti(session, *proof.token) is not None
     if not spent and open_task is None:
         return None, None if evaluation_id is None else tasks.find_denial(session, evaluation_id)
-    # The same submission may have been committed since step 4; token and key are written together, so this look sees it.
+    # The same submission may have been committed since step 4; its key and token were written together.
     repeated = _repeated(ctx, session, attempt)
     if repeated is not None:
         return repeated, None

@@ -33,3 +33,29 @@ async def world(world_url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterat
     """A service with people, rules and a gate."""
     async with open_world(tmp_path, world_url, clock) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the keys of the shared databases are."""
+    return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture
+async def shared_world(
+    engine_kind: Kind, databases: Databases, shared_folder: Path, clock: FakeClock, shared_urls: dict[Kind, str]
+) -> AsyncIterator[World]:
+    """A world on a database that other tests have used before; for tests that look at their own requests only."""
+    if engine_kind not in shared_urls:
+        shared_urls[engine_kind] = databases.copy_of(engine_kind, "world", prepare)
+    async with open_world(shared_folder, shared_urls[engine_kind], clock) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def shared_urls(databases: Databases) -> Iterator[dict[Kind, str]]:
+    """The shared database of each engine, made when it is first wanted."""
+    urls: dict[Kind, str] = {}
+    yield urls
+    for url in urls.values():
+        databases.drop(url)
