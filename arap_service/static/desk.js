@@ -12,7 +12,7 @@
     if (index < 0) return "0 seconds";
     const count = Math.floor(seconds / units[index][1]);
     const parts = [[count, units[index][0]]];
-    if (count < 10 && index + 1 < units.length) {
+    if ((count < 10 || units[index][0] === "hour") && index + 1 < units.length) {
       const rest = Math.floor((seconds % units[index][1]) / units[index + 1][1]);
       if (rest) parts.push([rest, units[index + 1][0]]);
     }

@@ -63,8 +63,8 @@ def span(seconds: float) -> str:
         if left >= size:
             count, rest = divmod(left, size)
             smaller = [(rest // s, n) for s, n in _UNITS[index + 1 : index + 2] if rest // s]
-            # Above ten the smaller unit only distracts, except for hours within a few days.
-            parts = [(count, name), *(smaller if count < 10 else [])]
+            # Beside ten minutes or ten days the smaller unit only distracts.
+            parts = [(count, name), *(smaller if count < 10 or name == "hour" else [])]
             return " ".join(f"{n} {unit}{'' if n == 1 else 's'}" for n, unit in parts)
     return "0 seconds"
 

@@ -8,15 +8,19 @@ from fastapi import FastAPI
 
 from arap_service.context import Context
 from arap_service.store.migrate import upgrade
+from arap_service.web import passwords
 from tests.clock import FakeClock
 from tests.service import app_for, service_context, settings_for
-from tests.web.desk import Browser, add_person
+from tests.web.desk import QUICK, Browser, add_person
 from tests.web.policy import POLICY
 
 
 @pytest.fixture
-async def context(engine_url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterator[Context]:
+async def context(
+    engine_url: str, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Context]:
     """A context with the desk's policy; Grace and Linus are maintainers, Olga is not, Ada asks."""
+    monkeypatch.setattr(passwords, "_HASHER", QUICK)
     upgrade(engine_url)
     settings = settings_for(tmp_path, database=engine_url, policy=POLICY)
     async with service_context(settings, clock=clock) as opened:
@@ -30,13 +34,7 @@ async def context(engine_url: str, tmp_path: Path, clock: FakeClock) -> AsyncIte
 @pytest.fixture
 def app(context: Context) -> FastAPI:
     """The application, without background work."""
-    app = app_for(context)
-    from arap_service.web import login, static_files, not_found
-
-    app.state.gatekeeper = login.gatekeeper()
-    for r in (login.router, static_files.router, not_found.router):
-        app.include_router(r)
-    return app
+    return app_for(context)
 
 
 @pytest.fixture

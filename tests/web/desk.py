@@ -4,18 +4,20 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import argon2
 import httpx2
 from fastapi import FastAPI
 
 from arap_service.context import Context
+from arap_service.protocol.canonical import TOOL_CALL, arguments_hash
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Account, Identity, Membership, Person
-from arap_service.web.passwords import hash_password
-from tests.service import IDENTIFIER, http
+from tests.service import bearer, http
 
 PASSWORD: Final = "a long enough password"
-# One hash for all test accounts: making one takes tens of milliseconds.
-_HASH: Final = hash_password(PASSWORD)
+# Real passwords take as long as they should; dozens of log-ins in tests need not.
+QUICK: Final = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+_HASH: Final = QUICK.hash(PASSWORD)
 SAME_SITE: Final = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}
 _TOKEN: Final = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
 
@@ -75,6 +77,48 @@ class Browser:
         return await self.submit("/login", seen=await self.get("/login"), name=name, password=password, next="/desk")
 
 
-def origin() -> str:
-    """Where the desk of the tests stands."""
-    return IDENTIFIER
+async def ask(
+    gate: httpx2.AsyncClient,
+    tool: str,
+    arguments: Mapping[str, Any],
+    *,
+    server: str = "git",
+    subject: str = "ada",
+    justification: str | None = None,
+) -> str:
+    """Ask for a call that needs approval, over HTTP as any enforcement point does; the id of the request."""
+    call = {"server": server, "tool": tool, "arguments": dict(arguments)}
+    about = {
+        "subject": {"type": "user", "id": subject},
+        "resource": {"type": "tool", "id": tool},
+        "action": {"name": "tools/call"},
+        "context": {"arguments_hash": arguments_hash(arguments), "server": server, TOOL_CALL: call},
+    }
+    denied = (await gate.post("/access/v1/evaluation", json=about)).json()
+    assert denied["decision"] is False, denied
+    told = denied["context"]
+    access = told["access_request"]
+    denial = {
+        "evaluation_id": told["evaluation_id"],
+        "evaluated_at": told["evaluated_at"],
+        "reason": told["reason"],
+        "binding_token": access["binding_token"],
+        "expires_at": access["expires_at"],
+    }
+    wanted = {} if justification is None else {"requested_access": {"business_justification": justification}}
+    answer = await gate.post("/access/v1/request", json={**about, "denial": denial, **wanted})
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["task"]["id"])
+
+
+async def commit_request(app: FastAPI, context: Context, message: str = "Fix rounding") -> str:
+    """A request that one maintainer decides."""
+    async with http(app, headers=bearer(context, "gate")) as gate:
+        return await ask(gate, "git_commit", {"repo_path": "/srv/ledger", "message": message})
+
+
+async def transfer_request(app: FastAPI, context: Context) -> str:
+    """A request that two people decide; one of its values is a secret."""
+    arguments = {"amount": 50_000, "to": "acct-991", "token": "hunter2-hunter2"}
+    async with http(app, headers=bearer(context, "gate")) as gate:
+        return await ask(gate, "wire_transfer", arguments, server="bank")

@@ -9,6 +9,7 @@ from sqlmodel import select
 
 from arap_service.audit import Verified, entries_of, verify_chain
 from arap_service.context import Context
+from arap_service.store.database import WriteSession
 from arap_service.store.tables import Account, Person, WebSession
 from arap_service.web import sessions
 from arap_service.web.login import LOGIN_CHAIN, TOO_MANY, WRONG
@@ -25,7 +26,7 @@ def stored_sessions(context: Context) -> list[WebSession]:
 
 
 def change_account(context: Context, login: str, change: Callable[[Account, Person], None]) -> None:
-    def work(session: sessions.WriteSession) -> None:
+    def work(session: WriteSession) -> None:
         account = session.get_one(Account, login)
         change(account, session.get_one(Person, account.person_id))
 
@@ -195,7 +196,7 @@ async def test_the_log_in_form_has_a_token_of_its_own_browser(browser: Browser, 
 
 
 async def test_an_outdated_hash_is_renewed_at_the_next_log_in(browser: Browser, context: Context) -> None:
-    weak = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
+    weak = argon2.PasswordHasher(time_cost=1, memory_cost=16, parallelism=1).hash(PASSWORD)
     change_account(context, "grace", lambda account, _: setattr(account, "password_hash", weak))
     assert (await browser.log_in("grace")).status_code == 303
     renewed = context.database.read_now(lambda session: session.get_one(Account, "grace").password_hash)

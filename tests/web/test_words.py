@@ -23,7 +23,8 @@ NOW = datetime(2026, 4, 30, 20, 0, tzinfo=UTC)
         (900, "15 minutes"),
         (901, "15 minutes"),
         (7_500, "2 hours 5 minutes"),
-        (36_060, "10 hours"),
+        (86_340, "23 hours 59 minutes"),
+        (604, "10 minutes"),
         (90_000, "1 day 1 hour"),
     ],
 )
@@ -78,6 +79,12 @@ def test_a_thing_is_named_before_its_kind() -> None:
     assert words.named({"type": "user", "id": "ada"}) == "ada (user)"
     assert words.named({"name": "tools/call"}) == "tools/call"
     assert words.named("ada") == "ada"
+
+
+def test_an_identity_is_named_with_who_vouches_for_it() -> None:
+    assert words.principal("https://id.example/issuer|gate") == "gate, known to id.example/issuer"
+    assert words.principal("urn:x|gate") == "gate, known to urn:x"
+    assert [words.principal("gate"), words.principal("gate|")] == ["gate", "gate|"]
 
 
 def test_counts_agree_in_number() -> None:
