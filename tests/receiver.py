@@ -36,6 +36,7 @@ class Receiver:
     received: list[Received] = field(default_factory=list)
     connections: int = 0
     hold: asyncio.Event | None = None
+    arrivals: asyncio.Queue[Received] = field(default_factory=asyncio.Queue)
 
     def answer(self, *answers: bytes) -> None:
         """From now on, give these in turn."""
@@ -50,6 +51,7 @@ class Receiver:
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
             body = await reader.readexactly(int(headers.get("content-length", "0")))
             self.received.append(Received(method, target, headers, body))
+            self.arrivals.put_nowait(self.received[-1])
             if self.hold is not None:
                 await self.hold.wait()
             writer.write(self.answers.pop(0) if len(self.answers) > 1 else self.answers[0])
