@@ -5,7 +5,7 @@ the Host header. Background work (courier, deadlines, rules, keys) lives as long
 its end; whatever it was doing is picked up again, because all of it is rows.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from arap_service.api import health, pdp, requests, resolver
 from arap_service.api import issuer as issuer_routes
 from arap_service.api.auth import Authenticator
+from arap_service.api.direct import DirectPaths, UseCase
 from arap_service.api.edge import EdgeMiddleware
 from arap_service.api.problems import install_problems
 from arap_service.background import run_background
@@ -26,9 +27,11 @@ from arap_service.web import desk
 class Service(FastAPI):
     """An application whose every answer, also that of its outermost error handler, gets the common headers."""
 
+    direct_paths: Mapping[str, UseCase]
+
     def build_middleware_stack(self) -> ASGIApp:
-        """The usual stack with the edge around it."""
-        return EdgeMiddleware(super().build_middleware_stack())
+        """The usual stack with the hot paths before it and the edge around both."""
+        return EdgeMiddleware(DirectPaths(super().build_middleware_stack(), self.direct_paths))
 
 
 def create_app(context: Context, *, background: bool = False) -> FastAPI:
@@ -54,6 +57,7 @@ def create_app(context: Context, *, background: bool = False) -> FastAPI:
         max_body_size=settings.limits.max_body_bytes,
         telemetry={"logs": False},
     )
+    app.direct_paths = {settings.base_path + path: use_case for path, use_case in pdp.PATHS.items()}
     _install(app, context)
     _route(app, context)
     return app

@@ -1,32 +1,30 @@
 """The AuthZEN endpoints over HTTP: evaluation, evaluations, metadata, keys, and the schemas of requests.
 
-Parses, authenticates and renders; decisions are made in `evaluation`. Errors are short text (PDP-11), a shape is never
-422 and a denial never an error status. Evaluations are the hot path, so their routes skip the framework's layers and
-are described by hand. AuthZEN Authorization API, "HTTPS JSON Binding", "Metadata"; Access Request and Approval
-Profile.
+Routes and their description; decisions are made in `evaluation`. Errors are short text (PDP-11), a shape is never 422
+and a denial never an error status. Evaluations are the hot path: `direct` answers them before the framework's layers,
+so the routes here are described by hand. AuthZEN Authorization API, "HTTPS JSON Binding", "Metadata"; Access Request
+and Approval Profile.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 
-from arap_service.api.auth import CallerDep, ContextDep, authenticate, context
+from arap_service.api.auth import CallerDep, ContextDep
+from arap_service.api.direct import UseCase, respond
 from arap_service.api.problems import NO_STORE, problem_responses
-from arap_service.context import Context
 from arap_service.denials import request_schema_url
-from arap_service.domain.callers import Caller, Scope
-from arap_service.domain.errors import InvalidRequest, Unauthenticated, UnknownTask
+from arap_service.domain.errors import Unauthenticated, UnknownTask
 from arap_service.evaluation import evaluate, evaluations
 from arap_service.protocol.arap import CAPABILITY
-from arap_service.protocol.canonical import InvalidJson, strict_loads
 
 METADATA_PATH: Final = "/.well-known/authzen-configuration"
+PATHS: Final[dict[str, UseCase]] = {"/access/v1/evaluation": evaluate, "/access/v1/evaluations": evaluations}
+"""The hot paths, for `DirectPaths`."""
 _CACHED: Final = {"Cache-Control": "public, max-age=300"}  # PDP-35
-
-UseCase = Callable[[Context, Caller, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 class DirectRoute(APIRoute):
@@ -101,7 +99,7 @@ router = APIRouter(tags=["decision point"])
 )
 async def single(request: Request) -> Response:
     """Decide one evaluation."""
-    return await _answered(request, evaluate)
+    return await respond(request, evaluate)
 
 
 @direct.post(
@@ -121,7 +119,7 @@ async def single(request: Request) -> Response:
 )
 async def batch(request: Request) -> Response:
     """Decide a batch of evaluations."""
-    return await _answered(request, evaluations)
+    return await respond(request, evaluations)
 
 
 @router.get("/jwks.json", summary="Keys that verify binding tokens and approval states")
@@ -163,19 +161,3 @@ async def metadata(ctx: ContextDep) -> JSONResponse:
         },
         headers=_CACHED,
     )
-
-
-async def _answered(request: Request, use_case: UseCase) -> Response:
-    caller = await authenticate(request)
-    caller.require(Scope.EVALUATE)
-    ctx = context(request)
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise InvalidRequest("The Content-Type must be application/json.")
-    try:
-        value = strict_loads(await request.body(), max_depth=ctx.settings.limits.max_depth)
-    except InvalidJson:
-        raise InvalidRequest("The body is not valid JSON.") from None
-    if not isinstance(value, dict):
-        raise InvalidRequest("The body must be a JSON object.")
-    return JSONResponse(await use_case(ctx, caller, value), headers=NO_STORE)

@@ -73,6 +73,11 @@ def install_problems(app: FastAPI, *, base_path: str = "") -> None:
         app.add_exception_handler(kind, answer)
 
 
+def text_of(error: Exception) -> Response:
+    """The short text that answers any error on a path of the Authorization API."""
+    return _fault(error).as_text()
+
+
 @dataclass(frozen=True, slots=True)
 class _Fault:
     """What is shown of an error: one of ours, or a bare HTTP status."""
