@@ -46,6 +46,7 @@ async def serving(
 ) -> AsyncIterator[Live]:
     """Serve as long as the context lasts; `changes` go into the settings."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does it for its own sockets only
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         insecure = {"insecure_loopback": True, "identifier": url}
         settings = settings_for(folder, database=database, policy=policy, **(insecure | changes))

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 async def serving(app: ASGIApp) -> AsyncIterator[str]:
     """The base URL under which `app` answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does it for its own sockets only
         port = listener.getsockname()[1]
         server = _Quiet(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
         async with anyio.create_task_group() as group:
