@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
@@ -53,6 +53,7 @@ def proxy(
     settings = load_settings(config)
     gateway = build(settings, parts=Parts(checkpoint=checkpoint_from(os.environ.get(KILL_AT))))
     load_ring(settings.key_file, create=True)
+    migration.upgrade(settings.database)  # before a client is listening, so that a fault is told at once
     anyio.run(lambda: serve(gateway, die_with_stdin=die_with_stdin))
 
 
@@ -218,8 +219,17 @@ def _fail(text: str) -> None:
     raise SystemExit(FAULT)
 
 
+def run_command(arguments: Sequence[str] | None = None) -> None:
+    """Run one command, of this process's own arguments when none are given.
+
+    Raises:
+        SystemExit: with the command's status.
+    """
+    with _one_line():
+        app(args=None if arguments is None else list(arguments))
+
+
 def main() -> None:
     """Entry point of `mcp-gate`."""
     configure_logging()
-    with _one_line():
-        app()
+    run_command()

@@ -5,17 +5,21 @@ forwarded, because nobody would decide about them. No token of a caller reaches 
 COAZ, "Token Integrity".
 """
 
+import shutil
+import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import anyio
 import httpx2
+import structlog
 import uvicorn
 from mcp import types
 from mcp.server.auth.settings import AuthSettings
@@ -37,6 +41,7 @@ from mcp_gate.extension import Gate
 from mcp_gate.front_auth import JwtVerifier
 from mcp_gate.runtime import Parts
 from mcp_gate.settings import ConfigurationInvalid, GateSettings, ToolSettings
+from mcp_gate.settings import Upstream as UpstreamSettings
 from mcp_gate.tools import KnownTool, known
 from mcp_gate.upstream import Upstream
 
@@ -44,6 +49,8 @@ OWN_META: Final = "io.modelcontextprotocol/"
 PROGRESS_META: Final = "progressToken"
 NEEDS_INPUT: Final = "The upstream asks for input, which this protocol version cannot carry"
 GRACEFUL_SECONDS: Final = 10
+
+log = structlog.get_logger(__name__)
 
 
 class UpstreamTools:
@@ -89,6 +96,7 @@ def build(settings: GateSettings, *, parts: Parts | None = None) -> Gateway:
     """
     if settings.upstream is None:
         raise ConfigurationInvalid("upstream is missing: give a `command` or a `url` to stand before")
+    require_command(settings.upstream)
     upstream = Upstream(settings.upstream, name=settings.server_name)
     given = parts or Parts()
     gate = Gate(settings, parts=given.with_catalogue(UpstreamTools(upstream, dict(settings.tools))))
@@ -118,6 +126,20 @@ def build(settings: GateSettings, *, parts: Parts | None = None) -> Gateway:
     )
     gate.bind(server)
     return Gateway(settings, gate, server, upstream, http)
+
+
+def require_command(upstream: UpstreamSettings) -> None:
+    """Find the program of a stdio upstream before a client waits for it.
+
+    Raises:
+        ConfigurationInvalid: there is no such program.
+    """
+    if upstream.command is None:
+        return
+    here = Path(upstream.cwd or ".")
+    named = str(here / upstream.command) if "/" in upstream.command else upstream.command
+    if shutil.which(named, path=upstream.env.get("PATH")) is None:
+        raise ConfigurationInvalid(f"upstream.command: {upstream.command} is not a program that can be run")
 
 
 class _Forward:
@@ -227,7 +249,23 @@ async def serve(gateway: Gateway, *, die_with_stdin: bool = False) -> None:
     server = uvicorn.Server(config)
     if die_with_stdin:
         threading.Thread(target=_exit_with_stdin, args=(server,), daemon=True).start()
-    await server.serve()
+    with _listening(gateway.settings) as listener:
+        await server.serve(sockets=[listener])
+
+
+@contextmanager
+def _listening(settings: GateSettings) -> Iterator[socket.socket]:
+    host, port = settings.front.bind()
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=512)
+    except OSError as error:
+        raise ConfigurationInvalid(f"front.http: {host}:{port} cannot be used ({error.strerror})") from None
+    # asyncio does this for sockets of its own only; without it every answer waits 40 ms for the caller's kernel.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with listener:
+        log.info("gateway_listening", host=host, port=listener.getsockname()[1])
+        yield listener
 
 
 def _exit_with_stdin(server: uvicorn.Server) -> None:
