@@ -59,25 +59,28 @@ def _tasks() -> None:
         sa.Column("purge_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("worker", sa.String(length=64), nullable=True),
         sa.Column("invoked_at", sa.DateTime(timezone=True), nullable=True),
-        sa.CheckConstraint("(phase = 'done') = (ending IS NOT NULL)", name="ck_gate_task_done_has_ending"),
-        sa.CheckConstraint("(phase = 'done') = (terminalized_at IS NOT NULL)", name="ck_gate_task_done_has_instant"),
-        sa.CheckConstraint("announced OR phase IN ('intent', 'done')", name="ck_gate_task_announced"),
+        sa.CheckConstraint("(phase = 'done') = (ending IS NOT NULL)", name=op.f("ck_gate_task_done_has_ending")),
+        sa.CheckConstraint(
+            "(phase = 'done') = (terminalized_at IS NOT NULL)", name=op.f("ck_gate_task_done_has_instant")
+        ),
+        sa.CheckConstraint("announced OR phase IN ('intent', 'done')", name=op.f("ck_gate_task_announced")),
         sa.CheckConstraint(
             "ending IS NULL OR ending IN ('approved-executed', 'denied-not-executed', 'execution-error', "
             "'outcome-unknown', 'cancelled', 'failed')",
-            name="ck_gate_task_ending",
+            name=op.f("ck_gate_task_ending"),
         ),
         sa.CheckConstraint(
-            "phase <> 'claimed' OR (worker IS NOT NULL AND execution_deadline IS NOT NULL)", name="ck_gate_task_claim"
+            "phase <> 'claimed' OR (worker IS NOT NULL AND execution_deadline IS NOT NULL)",
+            name=op.f("ck_gate_task_claim"),
         ),
         sa.CheckConstraint(
             "phase <> 'done' OR (ending IN ('approved-executed', 'execution-error', 'outcome-unknown')) = "
             "(worker IS NOT NULL)",
-            name="ck_gate_task_ran_only_if_claimed",
+            name=op.f("ck_gate_task_ran_only_if_claimed"),
         ),
         sa.CheckConstraint(
             "phase IN ('intent', 'input', 'pending', 'granted', 'waiting', 'resubmitting', 'claimed', 'done')",
-            name="ck_gate_task_phase",
+            name=op.f("ck_gate_task_phase"),
         ),
         sa.PrimaryKeyConstraint("id", name="pk_gate_task"),
     )
@@ -124,7 +127,7 @@ def _parts_of_tasks() -> None:
         sa.Column("request", sa.LargeBinary(), nullable=False),
         sa.Column("answer", sa.LargeBinary(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.CheckConstraint("state IN ('open', 'answered', 'declined', 'withdrawn')", name="ck_gate_input_state"),
+        sa.CheckConstraint("state IN ('open', 'answered', 'declined', 'withdrawn')", name=op.f("ck_gate_input_state")),
         sa.ForeignKeyConstraint(["task_id"], ["gate_task.id"], name="fk_gate_input_task_id", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("task_id", "key", name="pk_gate_input"),
     )
@@ -148,9 +151,11 @@ def _parts_of_tasks() -> None:
         sa.Column("state_ref", sa.String(length=64), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.CheckConstraint(
-            "(state = 'accepted') <= (handle IS NOT NULL)", name="ck_gate_submission_accepted_has_handle"
+            "(state = 'accepted') <= (handle IS NOT NULL)", name=op.f("ck_gate_submission_accepted_has_handle")
         ),
-        sa.CheckConstraint("state IN ('sending', 'accepted', 'refused', 'consumed')", name="ck_gate_submission_state"),
+        sa.CheckConstraint(
+            "state IN ('sending', 'accepted', 'refused', 'consumed')", name=op.f("ck_gate_submission_state")
+        ),
         sa.ForeignKeyConstraint(["task_id"], ["gate_task.id"], name="fk_gate_submission_task_id", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("task_id", "generation", name="pk_gate_submission"),
     )
@@ -173,8 +178,8 @@ def _outbox() -> None:
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("due_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.CheckConstraint("kind IN ('cancel', 'report', 'answer')", name="ck_gate_outbox_kind"),
-        sa.CheckConstraint("state IN ('waiting', 'sent', 'dead')", name="ck_gate_outbox_state"),
+        sa.CheckConstraint("kind IN ('cancel', 'report', 'answer')", name=op.f("ck_gate_outbox_kind")),
+        sa.CheckConstraint("state IN ('waiting', 'sent', 'dead')", name=op.f("ck_gate_outbox_state")),
         sa.ForeignKeyConstraint(["task_id"], ["gate_task.id"], name="fk_gate_outbox_task_id", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name="pk_gate_outbox"),
     )

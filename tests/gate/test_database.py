@@ -1,0 +1,102 @@
+"""Connections and their failures. Provenance: notes on dependencies, SQLite settings; design section 2."""
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from mcp_gate.database import Database, StoreUnavailable, translated
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    "address", ["nonsense", "sqlite://", "sqlite:///:memory:", "mysql://x/y", "strange+driver://x"]
+)
+async def test_an_address_that_cannot_be_served_is_refused_in_plain_words(address: str) -> None:
+    with pytest.raises(StoreUnavailable, match=r"^database: "):
+        Database.open(address)
+
+
+async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="check the folder"):
+        Database.open(f"sqlite:///{tmp_path / 'missing' / 'gate.db'}")
+
+
+async def test_a_server_that_is_not_there_is_said_so() -> None:
+    with pytest.raises(StoreUnavailable, match="is the server running"):
+        Database.open("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")
+
+
+async def test_a_file_that_another_process_holds_is_said_to_be_locked(tmp_path: Path) -> None:
+    path = tmp_path / "gate.db"
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("PRAGMA journal_mode = WAL")
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable, match="locked"):
+        Database.open(f"sqlite:///{path}", busy_seconds=0.01)
+    holder.close()
+
+
+async def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    database = Database.open(f"sqlite:///{tmp_path / 'gate.db'}")
+    mode = await anyio.to_thread.run_sync(os.stat, tmp_path / "gate.db")
+    assert mode.st_mode & 0o777 == 0o600
+    assert database.path == tmp_path / "gate.db"
+    await database.aclose()
+
+
+async def test_a_unit_of_work_is_written_whole_or_not_at_all(engine_url: str) -> None:
+    database = Database.open(engine_url)
+    await database.write(lambda connection: connection.execute(text("CREATE TABLE x (id INTEGER PRIMARY KEY)")))
+
+    def broken(connection: Any) -> None:
+        connection.execute(text("INSERT INTO x VALUES (1)"))
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await database.write(broken)
+    assert await database.read(lambda connection: connection.execute(text("SELECT count(*) FROM x")).scalar()) == 0
+    await database.aclose()
+
+
+async def test_a_write_goes_through_although_its_caller_is_cancelled(engine_url: str) -> None:
+    database = Database.open(engine_url)
+    await database.write(lambda connection: connection.execute(text("CREATE TABLE x (id INTEGER PRIMARY KEY)")))
+    with anyio.CancelScope() as scope:
+
+        def work(connection: Any) -> None:
+            anyio.from_thread.run_sync(scope.cancel)
+            connection.execute(text("INSERT INTO x VALUES (1)"))
+
+        await database.write(work)
+    assert await database.read(lambda connection: connection.execute(text("SELECT count(*) FROM x")).scalar()) == 1
+    await database.aclose()
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (sqlite3.SQLITE_READONLY, "check owner"),
+        (sqlite3.SQLITE_FULL, "disk"),
+        (sqlite3.SQLITE_BUSY, "locked"),
+    ],
+)
+async def test_a_drivers_complaint_becomes_advice_without_data(code: int, words: str) -> None:
+    fault = sqlite3.OperationalError("secret")
+    fault.sqlite_errorcode = code
+    with pytest.raises(StoreUnavailable, match=words) as refused, translated():
+        raise OperationalError("INSERT secret", {"x": "secret"}, fault)
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_fault_of_ours_is_not_taken_for_an_outage() -> None:
+    fault = sqlite3.OperationalError("no such table")
+    fault.sqlite_errorcode = sqlite3.SQLITE_ERROR
+    with pytest.raises(SQLAlchemyError), translated():
+        raise OperationalError("SELECT", {}, fault)
