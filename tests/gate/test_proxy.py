@@ -1,7 +1,11 @@
 """The gateway before a real upstream, over sockets and with bearer tokens (design section 2; PEP-16, PEP-126)."""
 
+import base64
 import json
+import secrets
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +17,12 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from arap_service.protocol.callback import sign
 from mcp_gate.proxy import build
 from mcp_gate.settings import ConfigurationInvalid
 from tests.gate.gateways import HttpGateway, http_gateway, stdio_upstream
 from tests.gate.live import serving
+from tests.gate.scripted_service import HOST
 from tests.gate.upstream_server import add_tools
 from tests.gate.world import DISPOSITION, TASKS, TOOL_APPROVAL, World, connected, create, ended, get_raw, tasks_client
 
@@ -276,3 +282,75 @@ async def test_the_front_answers_to_its_public_name_and_to_no_other(
 def test_a_gateway_without_an_upstream_is_refused(world: World) -> None:
     with pytest.raises(ConfigurationInvalid, match="upstream"):
         build(world.settings())
+
+
+CALLBACK_KEY = b"callback-key-of-thirty-two-bytes"
+
+
+async def deliver(gateway: HttpGateway, world: World, *, key: bytes = CALLBACK_KEY, **members: Any) -> int:
+    """What the service sends when a task ends, with a status endpoint that nobody should believe."""
+    task_id = world.service.only()
+    submitted = world.service.tasks[task_id]["body"]["callback"]
+    task = {"id": task_id, "status": "approved", "status_endpoint": "https://evil.example/steal"}
+    body = json.dumps({"task": task, "state": submitted["state"], **members}).encode()
+    headers = sign(body, webhook_id=f"msg_{secrets.token_hex(4)}", at=datetime.now(UTC), keys=[key])
+    async with httpx2.AsyncClient() as http:
+        url = gateway.url.replace("/mcp", "/callbacks/arap")
+        return (await http.post(url, content=body, headers=headers)).status_code
+
+
+@asynccontextmanager
+async def called_back(world: World) -> AsyncIterator[HttpGateway]:
+    """A gateway that polls so rarely that only a callback can move its tasks in this test's time."""
+    callback = {"endpoint": "https://gate.example/callbacks/arap", "key": base64.b64encode(CALLBACK_KEY).decode()}
+    backend = {"identifier": HOST, "idempotency_retention_seconds": 86_400, "callback": callback}
+    async with http_gateway(world, backend=backend, limits={"poll_interval_seconds": 3000}) as gateway:
+        yield gateway
+
+
+@pytest.mark.requirement("PEP-94")
+async def test_a_callback_makes_the_gate_look_at_the_stored_endpoint_at_once(world: World) -> None:
+    async with called_back(world) as gateway, gateway.client(tasks_client()) as client:
+        created = await create(client, "wire", to="acct-991", amount=1)
+        world.service.approve()
+        assert await deliver(gateway, world) == 204
+        while (state := await get_raw(client, created.task_id))["status"] == "working":
+            await anyio.lowlevel.checkpoint()
+    assert state["result"]["_meta"][DISPOSITION] == "approved-executed"
+    assert [got.url for got in world.service.received if "evil" in got.url] == []
+
+
+@pytest.mark.requirement("PEP-93", "PEP-95")
+async def test_forged_and_misdirected_callbacks_execute_nothing(world: World) -> None:
+    async with called_back(world) as gateway, gateway.client(tasks_client()) as client:
+        created = await create(client, "wire", to="acct-991", amount=1)
+        world.service.approve()
+        polls = len(world.service.received)
+        assert await deliver(gateway, world, key=b"another-key-of-thirty-two-bytes!") == 401
+        assert await deliver(gateway, world, state="guessed") == 204
+        assert (await get_raw(client, created.task_id))["status"] == "working"
+        assert len(world.service.received) == polls
+    assert world.effects == []
+
+
+@pytest.mark.requirement("PEP-94", "PEP-98")
+async def test_a_callback_that_lies_about_the_status_executes_nothing(world: World) -> None:
+    async with called_back(world) as gateway, gateway.client(tasks_client()) as client:
+        created = await create(client, "wire", to="acct-991", amount=1)
+        polls = len(world.service.received)
+        assert await deliver(gateway, world) == 204
+        while len(world.service.received) == polls:
+            await anyio.lowlevel.checkpoint()
+        assert (await get_raw(client, created.task_id))["status"] == "working"
+    assert world.effects == []
+
+
+@pytest.mark.requirement("PEP-96")
+async def test_a_task_is_carried_out_although_every_callback_is_lost(world: World) -> None:
+    callback = {"endpoint": "https://gate.example/callbacks/arap", "key": base64.b64encode(CALLBACK_KEY).decode()}
+    backend = {"identifier": HOST, "idempotency_retention_seconds": 86_400, "callback": callback}
+    async with http_gateway(world, backend=backend) as gateway, gateway.client(tasks_client()) as client:
+        created = await create(client, "wire", to="acct-991", amount=1)
+        world.service.approve()
+        state = await ended(client, created.task_id)
+    assert state["result"]["_meta"][DISPOSITION] == "approved-executed"
