@@ -45,7 +45,6 @@ TOPIC: Final = "deliveries"
 AT_ONCE: Final = 16
 AT_ONCE_TO_ONE: Final = 4
 _BATCH: Final = 4
-_POLL_SECONDS: Final = 2.0
 _LEASE_MARGIN: Final = timedelta(seconds=20)
 
 Decision = Delivered | Retry | Dead | Disabled
@@ -62,9 +61,10 @@ class Parcel:
 class Courier:
     """Sends what is due; any number of couriers may work on one database."""
 
-    def __init__(self, ctx: Context, *, jitter: Callable[[], float] = random.random) -> None:
+    def __init__(self, ctx: Context, *, jitter: Callable[[], float] = random.random, poll_seconds: float = 2.0) -> None:
         self._ctx = ctx
         self._jitter = jitter
+        self._poll_seconds = poll_seconds
         self._owner = ctx.new_id("courier")
         self._sending: Counter[str] = Counter()
         self._freed = anyio.Event()
@@ -85,7 +85,7 @@ class Courier:
                     for parcel in parcels:
                         group.start_soon(self._deliver, parcel)
                     if not parcels:
-                        await subscription.wait(_POLL_SECONDS)
+                        await subscription.wait(self._poll_seconds)
 
     async def round(self) -> int:
         """Deliver what is due now, and return how many attempts that were."""
