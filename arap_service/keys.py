@@ -14,7 +14,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal, NewType, Protocol
@@ -209,12 +209,16 @@ class OwnKey:
     key: ECKey
     active_from: datetime
     remove_at: datetime | None
+    secret: bytes = field(init=False, repr=False, compare=False)
+    """Derived from the key for `mac`, and good for nothing else."""
+
+    def __post_init__(self) -> None:
+        scalar = _decode(str(self.key.as_dict(private=True)["d"]))
+        object.__setattr__(self, "secret", hmac.digest(scalar, b"arap evaluation id v1", hashlib.sha256))
 
     def mac(self, message: bytes) -> bytes:
-        """A code over `message` under a secret that is derived from this key and good for nothing else."""
-        scalar = _decode(str(self.key.as_dict(private=True)["d"]))
-        secret = hmac.digest(scalar, b"arap evaluation id v1", hashlib.sha256)
-        return hmac.digest(secret, message, hashlib.sha256)[:_MAC]
+        """A code over `message` that only a holder of this key can make."""
+        return hmac.digest(self.secret, message, hashlib.sha256)[:_MAC]
 
 
 class Keys:

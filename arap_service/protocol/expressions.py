@@ -162,10 +162,13 @@ class BoolExpression:
         Raises:
             ExpressionError: when that cannot be told, which the caller must take for a denial.
         """
-        value = self._environment.evaluate(self._expression, data)
-        if value.type() != cel.Type.BOOL:
-            raise ExpressionError("result")
-        return value.value() is True
+        facts = data if isinstance(data, Facts) else self._environment.bind(data)
+        value = _guarded(lambda: self._expression.eval(facts.activation))
+        held = value.value()
+        # Only a boolean is one of these two objects: an error's value is its text. Types are slow to compare.
+        if held is True or held is False:
+            return held
+        raise ExpressionError("failed" if value.type() == cel.Type.ERROR else "result")
 
 
 class ValueExpression:
