@@ -134,8 +134,16 @@ def _page(ctx: Context, request: Request, session: Session | None, token: str) -
         now=ctx.clock(),
         person=None if session is None else session.name,
         form_token=token,
-        development=ctx.settings.builtin_issuer.enabled,
+        warning=_warning(ctx),
     )
+
+
+def _warning(ctx: Context) -> str | None:
+    if ctx.settings.authentication == "none":
+        return "This service does not check who calls it. Do not use it for real decisions."
+    if ctx.settings.builtin_issuer.enabled:
+        return "This service issues its own access tokens. Do not use it for real decisions."
+    return None
 
 
 async def _visit(ctx: Context, request: Request) -> Visit:
@@ -187,6 +195,7 @@ ERRORS: Final = {
     405: ("That is not possible here", "Nothing was changed."),
     409: ("This changed in the meantime", "Nothing of what you sent was recorded. Please look at it again."),
     410: ("This request is no longer kept", "Its details were removed after the time for which they are stored."),
+    422: ("Your decision was not recorded", "Something in it is missing or no longer possible. Please decide again."),
     413: ("That was too long", "Nothing was changed. Please write less."),
     429: ("Please wait a little", "Too many attempts in a short time. Nothing was changed."),
     503: ("The desk cannot reach its database", "Nothing was changed. Please try again in a minute."),

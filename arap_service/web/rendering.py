@@ -38,14 +38,17 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What every template knows: where the desk is mounted, who reads, the token for forms, the time."""
+    """What every template knows: where the desk is mounted, who reads, the token for forms, the time.
+
+    `warning` says that this installation is not meant for real decisions, and why.
+    """
 
     root: str
     path: str
     now: datetime
     person: str | None
     form_token: str
-    development: bool
+    warning: str | None
 
 
 @cache

@@ -17,7 +17,7 @@ from arap_service.views import (
 from arap_service.web.rendering import Page
 from tests.clock import START
 
-PAGE: Final = Page(root="", path="/desk", now=START, person="Grace Hopper", form_token="0" * 64, development=False)
+PAGE: Final = Page(root="", path="/desk", now=START, person="Grace Hopper", form_token="0" * 64, warning=None)
 
 DETAIL: Final = RequestDetail(
     id="task_4cQ1l3V0yq8Jr2nT5wXz7A",

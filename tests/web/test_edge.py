@@ -4,7 +4,11 @@ The routes are read from the application itself, so that a new page cannot escap
 """
 
 import re
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fastapi import APIRouter, FastAPI
@@ -12,11 +16,15 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from arap_service.context import Context
-from arap_service.store.database import ReadSession
+from arap_service.store.database import Database, ReadSession
+from arap_service.store.migrate import upgrade
 from arap_service.store.tables import Row
 from arap_service.web.edge import DeskRoute
 from arap_service.web.security import PAGE_HEADERS
-from tests.web.desk import SAME_SITE, Browser, commit_request, form_token
+from tests.databases import Kind
+from tests.service import IDENTIFIER, app_for, settings_for
+from tests.web.desk import PASSWORD, SAME_SITE, Browser, add_person, commit_request, form_token
+from tests.web.policy import POLICY
 
 pytestmark = pytest.mark.anyio
 CROSS_SITE = [
@@ -27,6 +35,12 @@ CROSS_SITE = [
     {"Sec-Fetch-Site": "same-site", "Origin": "https://sibling.approvals.example"},
     {"Sec-Fetch-Site": "same-origin", "Origin": "https://evil.example"},
 ]
+
+
+@pytest.fixture
+def engine_kind() -> Kind:
+    """One engine: what is tested here happens before the database is asked."""
+    return "sqlite"
 
 
 def routes(app: FastAPI, method: str) -> Iterator[str]:
@@ -164,6 +178,52 @@ async def test_files_of_the_page_are_cached_by_version_and_unknown_ones_are_not_
         assert "set-cookie" not in answer.headers
     for path in ("/desk/static/0/desk.css", "/desk/static/0/..%2f..%2fpyproject.toml", "/desk/static/0/desk.py"):
         assert (await browser.get(path)).status_code == 404
+
+
+async def test_an_installation_that_checks_no_callers_says_so(context: Context, tmp_path: Path) -> None:
+    settings = settings_for(
+        tmp_path, database=str(context.settings.database), policy=POLICY, authentication="none",
+        insecure_loopback=True, identifier="http://127.0.0.1:8400",
+    )  # fmt: skip
+    browser = Browser(app_for(replace(context, settings=settings)))
+    assert "does not check who calls it" in (await browser.get("/login")).text
+    await browser.client.aclose()
+
+
+async def test_the_desk_works_below_a_path(context: Context, tmp_path: Path) -> None:
+    settings = settings_for(
+        tmp_path, database=str(context.settings.database), policy=POLICY, identifier=IDENTIFIER + "/base"
+    )
+    browser = Browser(app_for(replace(context, settings=settings)))
+    sent_on = await browser.get("/base/desk?show=all")
+    assert sent_on.headers["location"] == "/base/login?next=%2Fdesk%3Fshow%3Dall"
+    page = await browser.get(sent_on.headers["location"])
+    entered = await browser.submit("/base/login", seen=page, name="grace", password=PASSWORD, next="/desk?show=all")
+    assert entered.headers["location"] == "/base/desk?show=all"
+    desk = await browser.get("/base/desk?show=all")
+    links = re.findall(r'(?:href|src|action|hx-get)="([^"]+)"', desk.text)
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith(("/base/", "#"))] == []
+    await browser.client.aclose()
+
+
+async def test_a_database_that_is_locked_is_said_in_words(tmp_path: Path, context: Context) -> None:
+    """Another process holds the write lock; reading goes on, writing says so and changes nothing."""
+    database = f"sqlite:///{tmp_path / 'locked.db'}"
+    upgrade(database)
+    quick = Database.open(database, busy_seconds=0.01)
+    locked = replace(context, database=quick)
+    add_person(locked, "zoe", name="Zoe")
+    browser = Browser(app_for(locked))
+    page = await browser.get("/login")
+    with closing(sqlite3.connect(tmp_path / "locked.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        answer = await browser.submit("/login", seen=page, name="zoe", password=PASSWORD)
+    assert answer.status_code == 503
+    assert "cannot reach its database" in answer.text
+    assert (await browser.submit("/login", seen=page, name="zoe", password=PASSWORD)).status_code == 303
+    await browser.client.aclose()
+    quick.close()
 
 
 async def test_the_development_set_up_says_so_on_every_page(browser: Browser, grace: Browser) -> None:
