@@ -10,6 +10,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs the sources gets a 
     raise SystemExit("arap: Python 3.11 or newer is needed, this is " + sys.version.split()[0])
 
 import asyncio
+import json
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,9 +22,10 @@ import typer
 
 from arap_service import audit, dev, logs
 from arap_service.directory import DirectoryInvalid, add_account, import_people, read_people
-from arap_service.domain.policy_load import PolicyInvalid, load_policy
+from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_schema
 from arap_service.key_file import load_ring
 from arap_service.keys import Use, rotate
+from arap_service.policy_check import case_files, run_case
 from arap_service.serving import CannotListen, serve
 from arap_service.settings import Settings, SettingsInvalid, load_settings
 from arap_service.store import migrate
@@ -128,6 +130,34 @@ def policy_check(file: Annotated[Path, typer.Argument(help="A rules file (YAML).
     with failing_clearly():
         version = load_policy(file.read_text(encoding="utf-8")).version
     typer.echo(f"{file}: in order, version {version[:12]}")
+
+
+@policy.command("test")
+def policy_test(
+    file: Annotated[Path, typer.Argument(help="A rules file (YAML).")],
+    cases: Annotated[list[Path], typer.Argument(help="Case files, or folders of them.")],
+) -> None:
+    """Put questions with known answers to a rules file, and show every answer that differs."""
+    with failing_clearly():
+        rules = load_policy(file.read_text(encoding="utf-8"))
+    results, faults = [], []
+    for path in case_files(cases):
+        try:
+            results.append(run_case(rules, path))
+        except PolicyInvalid as error:
+            faults += [f"{path}: {problem}" for problem in error.problems]
+        except (OSError, UnicodeDecodeError):
+            faults.append(f"{path}: cannot be read")
+    faults += [f"{each.path}: {each.says}: {difference}" for each in results for difference in each.differences]
+    if faults or not results:
+        fail(*(faults or ["policy: no case was found"]))
+    typer.echo(f"{len(results)} cases hold.")
+
+
+@policy.command("schema")
+def policy_schema_command() -> None:
+    """Print the JSON Schema of rules files, for an editor."""
+    typer.echo(json.dumps(policy_schema(), indent=2))
 
 
 @audit_log.command("verify")
