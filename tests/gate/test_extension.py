@@ -27,6 +27,7 @@ from tests.gate.world import (
     AnyMethod,
     Raw,
     World,
+    at_once,
     cancel,
     connected,
     create,
@@ -356,9 +357,10 @@ async def test_a_task_survives_the_restart_of_its_server(world: World) -> None:
 @pytest.mark.requirement("PEP-43")
 async def test_a_request_that_is_approved_at_once_is_not_polled(world: World) -> None:
     world.service.born = "approved"
-    async with connected(world.server(), tasks_client()) as client:
+    settings = world.settings(limits={"poll_interval_seconds": 3000})
+    async with connected(world.server(settings), tasks_client()) as client:
         created = await create(client, "wire", to="acct-991", amount=1)
-        await ended(client, created.task_id)
+        await at_once(client, created.task_id)
     assert world.effects == ["acct-991 1"]
     assert [got for got in world.service.received if got.method == "GET" and "/requests/" in got.url] == []
 

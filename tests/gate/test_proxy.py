@@ -24,7 +24,18 @@ from tests.gate.gateways import HttpGateway, http_gateway, stdio_upstream
 from tests.gate.live import serving
 from tests.gate.scripted_service import HOST
 from tests.gate.upstream_server import add_tools
-from tests.gate.world import DISPOSITION, TASKS, TOOL_APPROVAL, World, connected, create, ended, get_raw, tasks_client
+from tests.gate.world import (
+    DISPOSITION,
+    TASKS,
+    TOOL_APPROVAL,
+    World,
+    at_once,
+    connected,
+    create,
+    ended,
+    get_raw,
+    tasks_client,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -314,8 +325,7 @@ async def test_a_callback_makes_the_gate_look_at_the_stored_endpoint_at_once(wor
         created = await create(client, "wire", to="acct-991", amount=1)
         world.service.approve()
         assert await deliver(gateway, world) == 204
-        while (state := await get_raw(client, created.task_id))["status"] == "working":
-            await anyio.lowlevel.checkpoint()
+        state = await at_once(client, created.task_id)
     assert state["result"]["_meta"][DISPOSITION] == "approved-executed"
     assert [got.url for got in world.service.received if "evil" in got.url] == []
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
+import anyio.lowlevel
 import httpx2
 from mcp import Client, types
 from mcp.client.extension import advertise
@@ -150,3 +151,10 @@ async def ended(client: Client, task_id: str) -> dict[str, Any]:
     with suppress(TaskEnded):
         await TasksExtension().resume(client.session, task_id)
     return await get_raw(client, task_id)
+
+
+async def at_once(client: Client, task_id: str) -> dict[str, Any]:
+    """The task once it is terminal, without pauses; for tests whose poll interval outlasts them."""
+    while (state := await get_raw(client, task_id))["status"] == "working":
+        await anyio.lowlevel.checkpoint()
+    return state
