@@ -101,7 +101,7 @@ class Completion:
         if task.id in self._submitting:
             await core.later(task, core.limits.lease, by=over, attempts=0)
             return False
-        if sent.handle is None and sent.body is not None:
+        if sent.handle is None and sent.body is not None and core.is_repeatable(sent):
             try:
                 answer = await core.backend.submit(sent.body, key=sent.key)
             except BackendUnavailable:
@@ -253,7 +253,7 @@ class Completion:
     async def _resubmit(self, stored: StoredTask) -> bool:
         core, task, sent = self._core, stored.task, stored.submission
         limit = min(sent.created_at + core.limits.resubmission, task.pending_deadline)
-        if sent.body is None:
+        if sent.body is None or not core.is_repeatable(sent):
             await core.move(task, SubmissionAbandoned())
             return False
         try:

@@ -14,7 +14,7 @@ from mcp_gate.execution import Execute
 from mcp_gate.lifecycle import GateTask, Refused
 from mcp_gate.limits import Limits, backoff
 from mcp_gate.parts import Writing
-from mcp_gate.records import NO_CHANGES, Changes, NewSubmission, StoredTask
+from mcp_gate.records import NO_CHANGES, Changes, NewSubmission, StoredTask, Submission
 from mcp_gate.store import TaskStore
 from mcp_gate.texts import Wording, strings_in
 
@@ -80,6 +80,10 @@ class Core:
         """Looks at an unchanged task again after `wait`, but no later than `by`."""
         now = self.clock()
         await self.store.reschedule(task, next_due=max(now, min(now + wait, by)), attempts=attempts)
+
+    def is_repeatable(self, sent: Submission) -> bool:
+        """Whether the backend still knows the key, so that a repeat finds the same request (PEP-60, PEP-62)."""
+        return self.clock() < sent.created_at + self.limits.reconciliation
 
     def poll_wait(self, attempts: int) -> timedelta:
         """The wait before the backend is asked again: from several seconds to a minute (PEP-44)."""

@@ -15,7 +15,7 @@ import structlog
 from mcp_gate.backend import Accepted, BackendStatus, BackendUnavailable, DecisionPointUnavailable, Denial, Permit
 from mcp_gate.core import Core
 from mcp_gate.errors import Unavailable
-from mcp_gate.events import Cause, HandleStored, SubmissionRefused
+from mcp_gate.events import Cause, HandleStored, Orphaned, SubmissionRefused
 from mcp_gate.lifecycle import GateTask, Phase, TaskId, retained
 from mcp_gate.lifecycle import Refused as Lost
 from mcp_gate.mapping import CallBinding, call_digest, question, questions
@@ -191,6 +191,9 @@ class Creation:
             await sending.wait()
         stored = await self._core.store.load(task_id)
         if stored is None or stored.task.phase is Phase.DONE:
+            return None
+        if stored.task.phase is Phase.INTENT and not self._core.is_repeatable(stored.submission):
+            await self._core.move(stored.task, Orphaned())
             return None
         if stored.task.phase is Phase.INTENT:
             return await self._submit(task_id)

@@ -69,8 +69,10 @@ class Deliveries:
         """The handle to speak about; one that was never received is recovered under its key (PEP-59)."""
         core = self._core
         sent = await core.store.handle_of(delivery.task_id, delivery.generation)
-        if sent is None or sent.handle is not None or sent.body is None:
+        if sent is None or sent.handle is not None:
             return None if sent is None else sent.handle
+        if sent.body is None or not core.is_repeatable(sent):
+            return None
         answer = await core.backend.submit(sent.body, key=sent.key)
         if not isinstance(answer, Accepted):
             return None

@@ -163,12 +163,10 @@ class Engine:
         await core.duty.register(core.epoch, instance=self._instance, now=core.clock())
         self._liveness.mark()
         for task_id, epoch in await core.duty.claims():
-            if not await self._liveness.is_dead(epoch):
-                continue
-            stored = await core.store.load(task_id)
+            stored = await core.store.load(task_id) if await self._liveness.is_dead(epoch) else None
             if stored is not None and stored.task.worker == epoch:
                 await core.move(stored.task, WorkerLost(), seen=True)  # PEP-112
-            self._liveness.forget(epoch)
+        self._liveness.sweep()
         await core.duty.hasten(_HASTENED, core.clock())
 
     async def run(self, stop: anyio.Event) -> None:

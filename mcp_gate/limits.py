@@ -11,8 +11,10 @@ class Limits:
 
     `pending` caps how long a request may stay open and `approval` how long an approval is believed, whatever the
     backend says (PEP-46, PEP-76). `grace` is how long an intent whose answer was lost waits for the call to be
-    repeated; `resubmission` how long a chained submission is tried; `chain` how many there may be. `lease` keeps other
-    processes off a task that one is working on; it must exceed a backend's time-out.
+    repeated; `resubmission` how long a chained submission is tried; `chain` how many there may be. After
+    `reconciliation` no submission is repeated, because the backend may have forgotten its key (PEP-62). `delivery` is
+    how long an outbox row is tried. `lease` keeps other processes off a task that one is working on; it must exceed a
+    backend's time-out.
     """
 
     pending: timedelta = timedelta(days=7)
@@ -21,6 +23,7 @@ class Limits:
     retention: timedelta = timedelta(days=1)
     grace: timedelta = timedelta(minutes=10)
     resubmission: timedelta = timedelta(hours=1)
+    reconciliation: timedelta = timedelta(days=1)
     delivery: timedelta = timedelta(hours=12)
     chain: int = 3
     open_tasks: int = 50

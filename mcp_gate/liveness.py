@@ -37,10 +37,11 @@ class Liveness:
         self._mark = self._locked(self._epoch)
 
     def release(self) -> None:
-        """Lets the lock go; claims of this epoch can then be ended by others."""
+        """Lets the lock go, at an orderly end that leaves no claim behind."""
         if self._mark is not None:
             self._mark.close()
             self._mark = None
+            self.forget(self._epoch)
 
     async def is_dead(self, epoch: str) -> bool:
         """Whether the process of `epoch` is proved dead."""
@@ -56,8 +57,16 @@ class Liveness:
         lock.close()
         return True
 
+    def sweep(self) -> None:
+        """Removes the marks of dead processes, once their claims are ended."""
+        for mark in () if self._folder is None or not self._folder.exists() else tuple(self._folder.iterdir()):
+            lock = None if mark.name == self._epoch else self._locked(mark.name)
+            if lock is not None:
+                lock.close()
+                self.forget(mark.name)
+
     def forget(self, epoch: str) -> None:
-        """Removes the mark of a dead process."""
+        """Removes the mark of one process."""
         if self._folder is not None:
             (self._folder / epoch).unlink(missing_ok=True)
 

@@ -43,7 +43,7 @@ class Poller:
         clock: Callable[[], datetime],
         idle: timedelta = timedelta(seconds=1),
         drain: timedelta = timedelta(seconds=30),
-        concurrency: int = 32,
+        concurrency: int = 256,
     ) -> None:
         self._stepper = stepper
         self._due = due
@@ -56,6 +56,7 @@ class Poller:
         self._slots = anyio.CapacityLimiter(concurrency)
         self._woken: dict[TaskId, None] = {}
         self._running: set[TaskId] = set()
+        self._is_delivering = False
         self._bell = anyio.Event()
         self._purged_at: datetime | None = None
 
@@ -90,7 +91,9 @@ class Poller:
             self._start(steps, task_id, hurried=True)
         for task_id in await self._due():
             self._start(steps, task_id, hurried=False)
-        await self._deliver()
+        if not self._is_delivering:  # beside the steps, because a slow backend must not hold them up
+            self._is_delivering = True
+            steps.start_soon(self._bring)
         now = self._clock()
         if self._purged_at is None or now >= self._purged_at + PURGE_EVERY:
             self._purged_at = now
@@ -113,6 +116,14 @@ class Poller:
         finally:
             self._running.discard(task_id)
             self._bell.set()
+
+    async def _bring(self) -> None:
+        try:
+            await self._deliver()
+        except Exception:
+            log.exception("deliveries_failed")
+        finally:
+            self._is_delivering = False
 
     async def _wait(self) -> timedelta:
         soonest = await self._soonest()

@@ -180,6 +180,7 @@ def engine_limits(settings: GateSettings) -> Limits:
         pending=timedelta(seconds=given.pending_seconds),
         execution=timedelta(seconds=given.execution_seconds),
         retention=timedelta(seconds=given.result_retention_seconds),
+        reconciliation=timedelta(seconds=given.reconciliation_seconds),
         chain=given.chain,
         open_tasks=given.open_tasks,
         intents_per_minute=given.submissions_per_minute,

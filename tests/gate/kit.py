@@ -90,8 +90,9 @@ class Kit:
             raise Killed(name)
 
     async def aclose(self) -> None:
-        """End the process; its locks go with it."""
-        self.engine._liveness.release()
+        """End the process; the operating system lets its lock go."""
+        if (mark := self.engine._liveness._mark) is not None:
+            mark.close()
         await self.store.aclose()
 
     async def restarted(self, **changes: Any) -> "Kit":

@@ -93,7 +93,7 @@ async def test_a_state_of_the_backend_shows_as_the_mapping_says(kit: Kit, row: d
     assert len(kit.tool.calls) == (row["mcp"] == "re-evaluate")
 
 
-@pytest.mark.requirement("PEP-98", "PEP-103")
+@pytest.mark.requirement("PEP-98", "PEP-103", "PEP-104", "PEP-106")
 async def test_an_approval_that_policy_no_longer_honours_runs_nothing(kit: Kit) -> None:
     task_id = await approved(kit)
     kit.backend.policy = script([Denial("policy_denied")])
@@ -504,7 +504,7 @@ async def test_a_deciders_words_are_shown_only_when_allowed_and_then_as_a_quotat
         assert told.startswith("The approval was denied. The tool did not run.")
 
 
-@pytest.mark.requirement("PEP-107")
+@pytest.mark.requirement("PEP-41")
 async def test_expiry_of_the_permit_itself_is_enforced_without_tolerance(kit: Kit) -> None:
     task_id = await approved(kit)
     kit.backend.policy = script([Permit(approved_until=kit.clock())])

@@ -454,6 +454,47 @@ async def test_an_intent_that_nobody_repeats_is_cancelled_at_the_backend(kit: Ki
     await again.aclose()
 
 
+@pytest.mark.requirement("PEP-60", "PEP-62")
+async def test_after_the_horizon_a_key_is_never_used_again(kit: Kit) -> None:
+    """The backend may have forgotten it, and would take a repeat for a new request."""
+    kit.backend.lose_answers = 1
+    with pytest.raises(Unavailable):
+        await kit.call()
+    kit.clock.advance(86_400)
+    kit.backend.keys.clear()
+    again = await kit.restarted()
+    task_id = await again.store.find_open(call_digest(binding()))
+    assert task_id is not None
+    fresh = await again.open()
+    assert fresh != task_id
+    assert (await again.task(task_id)).cause is Cause.ORPHANED
+    await again.engine.deliver()
+    assert len(kit.backend.tasks) == 2
+    assert kit.backend.cancels == []
+    kit.backend.approve()
+    kit.backend.policy = lambda *_: requestable(3)
+    kit.backend.lose_answers = 1
+    await again.step(fresh)
+    kit.clock.advance(86_400)
+    sent = len(kit.backend.submissions)
+    await again.step(fresh)
+    assert (await again.task(fresh)).cause is Cause.SUBMISSION_LIMIT
+    assert len(kit.backend.submissions) == sent
+    await again.aclose()
+
+
+async def test_an_intent_that_is_past_the_horizon_is_given_up_without_a_word(kit: Kit) -> None:
+    kit.backend.is_down = True
+    with pytest.raises(Unavailable):
+        await kit.call()
+    kit.backend.is_down = False
+    task_id = await kit.store.find_open(call_digest(binding()))
+    kit.clock.advance(86_400)
+    await kit.engine.step(str(task_id))
+    assert (await kit.task(str(task_id))).cause is Cause.ORPHANED
+    assert kit.backend.submissions == []
+
+
 @pytest.mark.requirement("PEP-60")
 async def test_an_intent_whose_denial_the_backend_no_longer_takes_is_closed_as_denied(kit: Kit) -> None:
     kit.backend.is_down = True
@@ -542,7 +583,6 @@ async def test_a_callback_that_comes_before_the_handle_finds_its_intent(kit: Kit
     assert await kit.engine.callback(state=state, backend_task_id=kit.backend.last)
 
 
-@pytest.mark.requirement("PEP-83")
 async def test_a_nonce_counts_once(kit: Kit) -> None:
     duty = kit.engine._core.duty
     until = kit.clock() + timedelta(minutes=10)
