@@ -28,7 +28,9 @@ async def evaluate(ctx: Context, caller: Caller, request: Mapping[str, Any]) -> 
 
     Raises:
         InvalidRequest: It has not the shape of one, or holds numbers that nothing can bind (PDP-02, PDP-14).
+        RateLimited: The caller asks more often than it may (PDP-13).
     """
+    ctx.rates.check("evaluation", caller.principal)
     about = _about(request)
     policy = ctx.policy.current()
     if "approval" in about.context:
@@ -49,6 +51,7 @@ async def evaluations(ctx: Context, caller: Caller, request: Mapping[str, Any]) 
 
     Raises:
         InvalidRequest: The payload as a whole is not one; a faulty entry is a denial in its place (PDP-19, PDP-21).
+        RateLimited: The caller asks more often than it may; each entry counts.
     """
     entries = request.get("evaluations", [])
     stop_at = _STOP_AT.get(_semantic(request), ...)

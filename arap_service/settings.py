@@ -186,6 +186,7 @@ class Limits(_Part):
     max_depth: int = Field(default=128, ge=16, le=512)
     submissions_per_minute: int = Field(default=600, ge=1)
     polls_per_minute: int = Field(default=6000, ge=1)
+    evaluations_per_minute: int = Field(default=600_000, ge=1)
     requestable_denials_per_minute: int = Field(default=600, ge=1)
     poll_seconds: int = Field(default=5, ge=1)
     signed_approval_seconds: int = Field(default=900, ge=1, le=3600)  # PDP-66: nobody can revoke a signed state

@@ -92,6 +92,7 @@ async def open_context(
                 "submission": limits.submissions_per_minute,
                 "poll": limits.polls_per_minute,
                 "denial": limits.requestable_denials_per_minute,
+                "evaluation": limits.evaluations_per_minute,
             },
             clock=clock,
         ),

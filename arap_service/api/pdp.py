@@ -72,6 +72,7 @@ _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
         401: "A valid access token is required",
         403: "The caller may not use this API",
         413: "The body is too large",
+        429: "Too many requests",
         503: "The decision point cannot decide now",
     }.items()
 }

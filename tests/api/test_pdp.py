@@ -144,6 +144,23 @@ async def test_a_body_beyond_the_limit_is_refused(gate: httpx2.AsyncClient) -> N
 
 
 @pytest.mark.anyio
+@pytest.mark.requirement("PDP-13")
+async def test_a_burst_is_stopped_and_others_are_served(databases: Databases, tmp_path: Path, clock: FakeClock) -> None:
+    url = databases.copy_of("sqlite", "service", migrate.upgrade)
+    settings = settings_for(tmp_path, database=url, policy=pdp.POLICY, limits={"evaluations_per_minute": 3})
+    async with service_context(settings, clock=clock) as ctx, http(app_for(ctx)) as client:
+        gate, other = bearer(ctx, "gate"), bearer(ctx, "other-gate")
+        answers = [await client.post(EVALUATION, json=question("open_tool"), headers=gate) for _ in range(4)]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+        assert answers[3].headers["content-type"] == "text/plain; charset=utf-8"
+        assert answers[3].headers["retry-after"] == "20"
+        entries = {"evaluations": [question("open_tool")] * 4}
+        assert (await client.post(EVALUATIONS, json=entries, headers=other)).status_code == 429
+        clock.advance(20)
+        assert (await client.post(EVALUATION, json=question("open_tool"), headers=gate)).status_code == 200
+
+
+@pytest.mark.anyio
 @pytest.mark.requirement("PDP-09")
 async def test_the_request_id_comes_back_on_every_answer(gate: httpx2.AsyncClient, nobody: httpx2.AsyncClient) -> None:
     name = {"X-Request-ID": "bfe9eb29 ab87"}
@@ -299,6 +316,6 @@ async def test_the_evaluation_endpoints_are_described(gate: httpx2.AsyncClient) 
     paths = (await gate.get("/openapi.json")).json()["paths"]
     for path in (EVALUATION, EVALUATIONS):
         operation = paths[path]["post"]
-        assert set(operation["responses"]) == {"200", "400", "401", "403", "413", "503"}
+        assert set(operation["responses"]) == {"200", "400", "401", "403", "413", "429", "503"}
         assert "text/plain" in operation["responses"]["400"]["content"]
         assert "subject" in operation["requestBody"]["content"]["application/json"]["schema"]["properties"]
