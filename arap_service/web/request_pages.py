@@ -17,7 +17,7 @@ from arap_service import requests
 from arap_service.domain.errors import IneligibleApprover, InvalidTaskState, StaleVersion, UnknownTask
 from arap_service.views import RequestDetail
 from arap_service.web.edge import READING, DeskRoute, Visit, visit
-from arap_service.web.forms import Decision, Mistakes, UnreadableForm, lifetimes, read_decision, read_reason, whole
+from arap_service.web.forms import Decision, Mistakes, lifetimes, read_decision, read_reason, whole
 from arap_service.web.rendering import render
 from arap_service.web.words import outcome, why_not
 
@@ -91,10 +91,8 @@ async def revoke(request: Request, approval_id: str) -> Response:
     reason = read_reason(asked.fields, needed=True)
     if isinstance(reason, Mistakes):
         return _page(asked, detail, status=422, mistakes=_renamed(reason))
-    if reason is None:
-        raise UnreadableForm
     try:
-        await requests.revoke(asked.ctx, asked.caller, approval_id, reason=reason)
+        await requests.revoke(asked.ctx, asked.caller, approval_id, reason=reason or "")
     except (StaleVersion, InvalidTaskState):
         notice = Notice("bad", "Nothing was taken back", "The approval is no longer in force; see below how it ended.")
         return _page(asked, await _detail(asked, detail.id), status=409, notice=notice)

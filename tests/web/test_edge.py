@@ -190,6 +190,16 @@ async def test_an_installation_that_checks_no_callers_says_so(context: Context, 
     await browser.client.aclose()
 
 
+async def test_an_installation_with_a_real_issuer_carries_no_warning(context: Context, tmp_path: Path) -> None:
+    issuers = [{"issuer": "https://id.example", "jwks_uri": "https://id.example/jwks.json"}]
+    settings = settings_for(
+        tmp_path, database=str(context.settings.database), policy=POLICY, builtin_issuer={}, issuers=issuers
+    )
+    browser = Browser(app_for(replace(context, settings=settings)))
+    assert "real decisions" not in (await browser.get("/login")).text
+    await browser.client.aclose()
+
+
 async def test_the_desk_works_below_a_path(context: Context, tmp_path: Path) -> None:
     settings = settings_for(
         tmp_path, database=str(context.settings.database), policy=POLICY, identifier=IDENTIFIER + "/base"

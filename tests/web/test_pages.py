@@ -16,6 +16,7 @@ from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import Forbidden
 from arap_service.store.database import ReadSession
 from arap_service.store.tables import Approval, Task, Vote
+from arap_service.web import pages
 from tests.clock import FakeClock
 from tests.service import bearer, http
 from tests.web.desk import Browser, commit_request, form_token, transfer_request
@@ -123,6 +124,32 @@ async def test_a_query_that_no_page_links_to_is_refused(grace: Browser, query: s
     answer = await grace.get(f"/desk?show=all&{query}")
     assert answer.status_code == 400
     assert "could not be read" in answer.text
+
+
+async def test_a_long_queue_comes_in_pages(
+    grace: Browser, app: FastAPI, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "PAGE_SIZE", 2)
+    tasks = [await commit_request(app, context, f"Number {n}") for n in range(3)]
+    for show in ("mine", "all"):
+        first = (await grace.client.get("/desk", params={"show": show})).text
+        more = first.split('<p class="more"><a href="')[1].split('"')[0].replace("&amp;", "&")
+        second = (await grace.get(more)).text
+        assert sorted((task_id in first) + (task_id in second) for task_id in tasks) == [1, 1, 1]
+        assert 'class="more"' not in second
+        assert "hx-get" not in second, "a further page stays as it is"
+
+
+async def test_what_waits_for_others_links_to_all_of_it_when_it_is_long(
+    app: FastAPI, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "PAGE_SIZE", 1)
+    for n in range(2):
+        await commit_request(app, context, f"Number {n}")
+    olga = Browser(app)
+    await olga.log_in("olga")
+    assert '<p class="more"><a href="/desk?show=waiting"' in (await olga.get("/desk")).text
+    await olga.client.aclose()
 
 
 async def test_the_lists_refresh_only_when_something_changed(grace: Browser, app: FastAPI, context: Context) -> None:
