@@ -31,7 +31,8 @@ class Service(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         """The usual stack with the hot paths before it and the edge around both."""
-        return EdgeMiddleware(DirectPaths(super().build_middleware_stack(), self.direct_paths))
+        inner = DirectPaths(super().build_middleware_stack(), self.direct_paths)
+        return EdgeMiddleware(inner, base_path=self.state.context.settings.base_path)
 
 
 def create_app(context: Context, *, background: bool = False) -> FastAPI:

@@ -1,7 +1,8 @@
 """What every answer of the service has in common, whatever route or error it comes from.
 
 Echoes `X-Request-ID` (PDP-09) and forbids content sniffing. It wraps the whole application, so that answers made
-outside of any route have these headers too. AuthZEN Authorization API, "Request Identification".
+outside of any route have these headers too, and gives the framework's bare refusal of an oversized body the form that
+the APIs with problem documents promise. AuthZEN Authorization API, "Request Identification".
 """
 
 from collections.abc import MutableMapping
@@ -9,15 +10,20 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from arap_service.api.problems import problem
+from arap_service.domain.errors import PayloadTooLarge
+
+PROBLEM_PATHS: Final = ("/access/v1/request", "/resolver/", "/issuer/")
 _REQUEST_ID: Final = b"x-request-id"
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 
 
 class EdgeMiddleware:
-    """An ASGI application around another."""
+    """An ASGI application around another; `base_path` is what all our paths stand under."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, base_path: str = "") -> None:
         self._app = app
+        self._problem_paths = tuple(base_path + path for path in PROBLEM_PATHS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, adding to what comes back."""
@@ -25,13 +31,28 @@ class EdgeMiddleware:
             await self._app(scope, receive, send)
             return
         request_id = next((value for name, value in scope["headers"] if name == _REQUEST_ID), None)
+        speaks_problem = scope["path"].startswith(self._problem_paths)
+        replaced = False
 
-        async def send_with_headers(message: Message) -> None:
+        async def send_completed(message: Message) -> None:
+            nonlocal replaced
             if message["type"] == "http.response.start":
+                replaced = speaks_problem and message["status"] == 413 and _is_bare(message)
+                if replaced:
+                    message = {**message, "headers": _TOO_LARGE.raw_headers}
                 _complete(message, request_id)
+            elif replaced and message["type"] == "http.response.body":
+                message = {"type": "http.response.body", "body": _TOO_LARGE.body, "more_body": False}
             await send(message)
 
-        await self._app(scope, receive, send_with_headers)
+        await self._app(scope, receive, send_completed)
+
+
+_TOO_LARGE: Final = problem(PayloadTooLarge())
+
+
+def _is_bare(message: Message) -> bool:
+    return any(name == b"content-type" and value.startswith(b"text/plain") for name, value in message["headers"])
 
 
 def _complete(message: MutableMapping[str, Any], request_id: bytes | None) -> None:
