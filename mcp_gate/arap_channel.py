@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import anyio
 import httpx2
@@ -150,8 +150,11 @@ class Channel:
         try:
             response = await self._http.post(
                 url,
-                data={"grant_type": "client_credentials", "scope": settings.scope},
-                auth=httpx2.BasicAuth(settings.client_id or "", secret),
+                data={
+                    "grant_type": "client_credentials",
+                    **({} if settings.scope is None else {"scope": settings.scope}),
+                },
+                auth=httpx2.BasicAuth(quote(settings.client_id or "", safe=""), quote(secret, safe="")),
                 headers={"accept": "application/json"},
                 follow_redirects=False,
             )

@@ -27,7 +27,6 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from arap_service.protocol.sealing import KeyRing
 
-DEFAULT_SCOPE: Final = "authzen:evaluate arap:submit arap:status arap:result arap:cancel arap:report"
 KEY_BYTES: Final = 32
 
 
@@ -136,7 +135,7 @@ class Backend(_Section):
     client_id: str | None = None
     client_secret: SecretStr | None = None
     token_endpoint: Url | None = None
-    scope: str = DEFAULT_SCOPE
+    scope: str | None = None
     trusted_origins: tuple[Url, ...] = ()
     callback: Callback | None = None
     timeout_seconds: float = Field(default=10, gt=0, le=120)
@@ -178,6 +177,8 @@ class GateSettings(BaseSettings):
     )
 
     server_name: str = Field(min_length=1)
+    # The operator's word that one process at a time bears this name; it proves an earlier one dead (design section 8).
+    instance: str | None = Field(default=None, min_length=1, max_length=128)
     backend: Backend
     resource: Url | None = None
     issuers: tuple[Issuer, ...] = ()
