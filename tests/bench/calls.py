@@ -130,7 +130,7 @@ class _Tasks(ClientExtension):
         return (ResultClaim(result_type="task", model=_Task, resolve=self._resolve),)
 
     async def _resolve(self, _task: _Task, _context: ClaimContext) -> types.CallToolResult:
-        return types.CallToolResult(content=[])
+        return types.CallToolResult(content=[], structured_content={"result": ""})  # as the tool's schema wants it
 
 
 def _gate(folder: Path, ours: Service, **more: Any) -> Path:
