@@ -1,0 +1,217 @@
+"""The client library, synchronous and asynchronous, over real HTTP."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+import stamina
+
+from arap_service.client import (
+    AsyncResolver,
+    ClientCredentials,
+    Conflict,
+    NotFound,
+    Resolver,
+    ResolverError,
+    TokenRefused,
+    Unavailable,
+)
+from tests.live import Live, serving
+from tests.peers import POLICY, REQUEST, question
+from tests.service import SECRET
+
+
+@pytest.fixture(autouse=True)
+def _impatient() -> Any:
+    with stamina.set_testing(True, attempts=3, cap=True):
+        yield
+
+
+@pytest.fixture
+async def live(service_url: str, tmp_path: Path) -> AsyncIterator[Live]:
+    async with serving(tmp_path, database=service_url, policy=POLICY, background=False) as opened:
+        yield opened
+
+
+async def requested(live: Live, *amounts: int) -> list[str]:
+    """Ids of new requests."""
+    ids = []
+    async with httpx2.AsyncClient(base_url=live.url, auth=live.credentials("gate")) as gate:
+        for amount in amounts:
+            asked = question(amount)
+            context = (await gate.post("/access/v1/evaluation", json=asked)).json()["context"]
+            offer = context["access_request"]
+            denial = {"binding_token": offer["binding_token"], "expires_at": offer["expires_at"]}
+            ids.append((await gate.post(REQUEST, json=asked | {"denial": denial})).json()["task"]["id"])
+    return ids
+
+
+@pytest.mark.anyio
+async def test_resolver_works_off_its_queue_in_a_few_lines(live: Live) -> None:
+    small, large = await requested(live, 10, 99_000)
+
+    def resolve() -> dict[str, str]:
+        with Resolver(live.url, auth=live.credentials("resolver")) as resolver:
+            for waiting in resolver.queue(mine=True):
+                request = resolver.get(waiting["id"])
+                amount = int(next(each["text"] for each in request["arguments"] if each["pointer"] == "/amount"))
+                decision = "approve" if amount < 1000 else "deny"
+                resolver.decide(request["id"], decision, version=request["version"], reason="by amount")  # type: ignore[arg-type]
+            return {each["id"]: each["status"] for each in resolver.queue()}
+
+    assert await anyio.to_thread.run_sync(resolve) == {small: "approved", large: "denied"}
+
+
+@pytest.mark.anyio
+async def test_asynchronous_resolver_does_the_same_and_reports_faults_by_kind(live: Live) -> None:
+    [request_id] = await requested(live, 10)
+    async with AsyncResolver(live.url, auth=live.credentials("resolver")) as resolver:
+        assert [each["id"] async for each in resolver.queue(status="pending", subject="alice@example.com")] == [
+            request_id
+        ]
+        request = await resolver.get(request_id)
+        decided = await resolver.decide(
+            request_id, "approve", version=request["version"], approved_until="2099-01-01T00:00:00Z"
+        )
+        assert decided["status"] == "approved"
+        with pytest.raises(Conflict) as conflict:
+            await resolver.decide(request_id, "deny", version=request["version"], reason="no")
+        assert conflict.value.problem["current_status"] == "approved"
+        revoked = await resolver.revoke(decided["approval"]["id"], reason="no")
+        assert revoked["approval"]["status"] == "revoked"
+        with pytest.raises(NotFound) as missing:
+            await resolver.get("task_/../x")
+        assert missing.value.status == 404
+    async with AsyncResolver(live.url, auth=live.credentials("gate")) as resolver:
+        with pytest.raises(ResolverError) as forbidden:
+            [each async for each in resolver.queue()]
+        assert (forbidden.value.status, forbidden.value.type) == (403, "urn:x-arap:problem:forbidden")
+
+
+@pytest.mark.anyio
+async def test_queue_goes_over_all_pages(live: Live) -> None:
+    ids = await requested(live, *range(3))
+
+    def paged(request: httpx2.Request) -> httpx2.Response:
+        cursor = request.url.params.get("cursor")
+        body = {"items": [{"id": cursor or "first"}], "next_cursor": {None: "second", "second": "third"}.get(cursor)}
+        return httpx2.Response(200, json=body)
+
+    with Resolver("https://x.example", auth=httpx2.Auth(), transport=httpx2.MockTransport(paged)) as resolver:
+        assert [each["id"] for each in resolver.queue(mine=False)] == ["first", "second", "third"]
+    async with AsyncResolver("https://x.example", auth=httpx2.Auth(), transport=httpx2.MockTransport(paged)) as other:
+        assert [each["id"] async for each in other.queue()] == ["first", "second", "third"]
+    assert len(ids) == 3
+
+
+def test_lost_answer_is_asked_for_again_under_the_same_key() -> None:
+    keys: list[str | None] = []
+
+    def losing(request: httpx2.Request) -> httpx2.Response:
+        keys.append(request.headers.get("idempotency-key"))
+        if len(keys) == 1:
+            raise httpx2.ReadError("lost")
+        return httpx2.Response(503) if len(keys) == 2 else httpx2.Response(200, json={"status": "approved"})
+
+    with Resolver("https://x.example", auth=httpx2.Auth(), transport=httpx2.MockTransport(losing)) as resolver:
+        assert resolver.decide("task_1", "approve", version=1) == {"status": "approved"}
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+    assert keys[0]
+
+
+def test_taking_back_is_not_repeated_blindly() -> None:
+    """Revoking has no key; whether it happened can be read."""
+    count = 0
+
+    def failing(_request: httpx2.Request) -> httpx2.Response:
+        nonlocal count
+        count += 1
+        return httpx2.Response(503)
+
+    with (
+        Resolver("https://x.example", auth=httpx2.Auth(), transport=httpx2.MockTransport(failing)) as resolver,
+        pytest.raises(Unavailable),
+    ):
+        resolver.revoke("appr_1", reason="no")
+    assert count == 1
+
+
+def test_redirect_is_not_followed_with_credentials() -> None:
+    seen: list[str] = []
+
+    def redirecting(request: httpx2.Request) -> httpx2.Response:
+        seen.append(str(request.url))
+        return httpx2.Response(307, headers={"Location": "https://evil.example/"})
+
+    with (
+        Resolver("https://x.example", auth=httpx2.Auth(), transport=httpx2.MockTransport(redirecting)) as resolver,
+        pytest.raises(ResolverError),
+    ):
+        resolver.get("task_1")
+    assert seen == ["https://x.example/resolver/v1/requests/task_1"]
+
+
+class TokenServer:
+    """A token endpoint and a resource that accepts the newest token only."""
+
+    def __init__(self) -> None:
+        self.issued = 0
+        self.requests: list[str] = []
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/token":
+            self.issued += 1
+            assert request.headers["authorization"].startswith("Basic ")
+            return httpx2.Response(200, json={"access_token": f"t{self.issued}", "expires_in": 100})
+        self.requests.append(request.headers["authorization"])
+        return httpx2.Response(200 if self.requests[-1] == f"Bearer t{self.issued}" else 401, json={})
+
+
+def test_token_is_kept_renewed_in_time_and_replaced_when_it_is_not_accepted_any_more() -> None:
+    server, clock = TokenServer(), [0.0]
+    source = ClientCredentials(
+        "https://x.example/token", client_id="a b", client_secret="c:d", scope="s", now=lambda: clock[0]
+    )
+    assert "c:d" not in repr(source)
+    with httpx2.Client(auth=source, transport=httpx2.MockTransport(server)) as client:
+        for _ in range(3):
+            assert client.get("https://x.example/a").status_code == 200
+        assert server.issued == 1
+        clock[0] = 71
+        assert client.get("https://x.example/a").status_code == 200
+        assert server.issued == 2
+        server.issued = 7
+        assert client.get("https://x.example/a").status_code == 200
+        assert server.requests[-2:] == ["Bearer t2", "Bearer t8"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (httpx2.Response(401, json={"error": "invalid_client"}), "invalid_client"),
+        (httpx2.Response(200, text="hello"), "not_json"),
+        (httpx2.Response(200, json={"token": "x"}), "no_token"),
+        (httpx2.Response(500, json=[]), "no_token"),
+    ],
+)
+def test_token_endpoint_that_gives_none_is_named_by_its_error(answer: httpx2.Response, error: str) -> None:
+    source = ClientCredentials("https://x.example/token", client_id="a", client_secret="b")
+    transport = httpx2.MockTransport(lambda _request: answer)
+    with httpx2.Client(auth=source, transport=transport) as client, pytest.raises(TokenRefused) as caught:
+        client.get("https://x.example/a")
+    assert (caught.value.status, caught.value.error) == (answer.status_code, error)
+    assert "b" not in str(caught.value).split()
+
+
+@pytest.mark.anyio
+async def test_wrong_secret_is_refused_by_the_built_in_issuer(live: Live) -> None:
+    wrong = ClientCredentials(f"{live.url}/issuer/token", client_id="resolver", client_secret=SECRET + "!")
+    async with AsyncResolver(live.url, auth=wrong) as resolver:
+        with pytest.raises(TokenRefused) as caught:
+            await resolver.get("task_x")
+    assert caught.value.error == "invalid_client"
