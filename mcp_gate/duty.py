@@ -47,8 +47,13 @@ class Duty:
         return await self._database.read(statements.soonest)
 
     async def hasten(self, phases: Sequence[Phase], now: datetime) -> None:
-        """Makes the tasks in these phases due now."""
-        await self._database.write(lambda connection: statements.hasten(connection, phases, now))
+        """Makes the tasks in these phases due now, and every delivery: whoever had taken one may be dead."""
+
+        def work(connection: Any) -> None:
+            statements.hasten(connection, phases, now)
+            statements.hasten_deliveries(connection, now)
+
+        await self._database.write(work)
 
     async def claims(self) -> list[tuple[TaskId, str]]:
         """Every claim without an outcome, and the epoch that holds it."""

@@ -157,7 +157,7 @@ class Engine:
         return True
 
     async def recover(self) -> None:
-        """Ends dead claims as unknown and has intents reconciled at once, as a start must (PEP-59)."""
+        """Ends dead claims as unknown; a start also sees to intents and deliveries at once (PEP-59)."""
         core = self._core
         self._is_recovered = True
         await core.duty.register(core.epoch, instance=self._instance, now=core.clock())

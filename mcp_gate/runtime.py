@@ -131,6 +131,7 @@ async def open_runtime(
                 checkpoint=parts.checkpoint,
                 limits=engine_limits(settings),
                 wording=Wording(envelope=settings.envelope),
+                instance=settings.instance,
             )
             runtime = Runtime(settings, engine, Duty(store.database), Detached(), catalogue, parts.clock)
             async with _at_work(runtime):

@@ -270,6 +270,12 @@ def lease_deliveries(connection: Connection, *, now: datetime, until: datetime, 
     return connection.execute(statement.returning(outbox)).all()
 
 
+def hasten_deliveries(connection: Connection, now: datetime) -> None:
+    """Makes whatever waits to be delivered due now, also what a process took and never brought."""
+    waiting = (outbox.c.state == DeliveryState.WAITING, outbox.c.due_at > now)
+    connection.execute(update(outbox).where(*waiting).values(due_at=now))
+
+
 def settle_delivery(
     connection: Connection, delivery_id: str, *, state: DeliveryState, attempts: int, due_at: datetime
 ) -> None:
