@@ -24,6 +24,7 @@ from mcp.types import JSONRPCError
 
 SCAN_LIMIT: Final = 8 * 1024 * 1024
 CONNECTION_CLOSED: Final = -32000
+SESSION_HEADER: Final = "mcp-session-id"
 
 
 class NotReceived(MCPError):
@@ -35,10 +36,11 @@ class NotReceived(MCPError):
 
 
 class ReceivedErrors:
-    """The requests for which a JSON-RPC error object arrived, until asked for."""
+    """The requests for which a JSON-RPC error object arrived, until asked for, and whether the session is gone."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
+        self.is_session_gone = False
 
     def add(self, request_id: object) -> None:
         """Remember that an error for `request_id` arrived."""
@@ -147,6 +149,8 @@ class WatchedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send the request and watch what comes back."""
         response = await self._inner.handle_async_request(request)
+        if response.status_code == 404 and SESSION_HEADER in request.headers:
+            self._received.is_session_gone = True  # the server forgot the session; only a new one will do
         kind = response.headers.get("content-type", "").lower()
         if not isinstance(response.stream, httpx2.AsyncByteStream) or not kind.startswith(
             ("application/json", "text/event-stream")

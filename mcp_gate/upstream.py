@@ -44,6 +44,7 @@ class UpstreamMissing(Exception):
 class _Open:
     session: ClientSession
     dispatcher: OriginDispatcher
+    received: ReceivedErrors
 
 
 class Upstream:
@@ -57,7 +58,6 @@ class Upstream:
         self._tools: dict[str, types.Tool] = {}
         self._stale = anyio.Event()
         self._in_flight = 0
-        self._mark_stale = False
         self.opened = 0
 
     @property
@@ -123,7 +123,7 @@ class Upstream:
                 except (MCPError, RuntimeError):
                     await session.initialize()  # a server of the handshake era
                 await self._list(session)
-                yield _Open(session, dispatcher)
+                yield _Open(session, dispatcher, received)
 
     @asynccontextmanager
     async def _transport(self, received: ReceivedErrors) -> AsyncIterator[tuple[Any, Any]]:
@@ -192,20 +192,12 @@ class Upstream:
                 request_read_timeout_seconds=seconds or self._settings.call_seconds,
                 progress_callback=progress,
             )
-        except NotReceived:
-            if self._settings.url is not None and not self.is_modern:
-                self._mark_stale = True
-            raise
         finally:
             self._in_flight -= 1
-            self._replace_when_idle()
+            # A session of the handshake era does not survive its server, but a call under way must not be cut off.
+            if opened.received.is_session_gone and self._in_flight == 0:
+                self._stale.set()
         return without_server_info(result.root)
-
-    def _replace_when_idle(self) -> None:
-        # A session of the handshake era does not survive its server; a call that is still under way must not be cut.
-        if self._mark_stale and self._in_flight == 0:
-            self._mark_stale = False
-            self._stale.set()
 
     def _connected(self) -> _Open:
         if self._open is None:
