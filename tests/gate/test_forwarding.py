@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -102,7 +102,9 @@ async def test_metadata_of_the_caller_is_forwarded_and_the_protocols_own_is_not(
         http_gateway(world, upstream={"url": f"{base}/mcp"}) as gateway,
         gateway.client(tasks_client()) as client,
     ):
-        result = await client.call_tool("echo", {"a": 1}, meta={"example.com/trace": "t-1"})
+        result = await client.call_tool(
+            "echo", {"a": 1}, meta=cast("types.RequestParamsMeta", {"example.com/trace": "t-1"})
+        )
     (block,) = result.content
     assert isinstance(block, types.TextContent)
     forwarded = json.loads(block.text)
