@@ -20,7 +20,7 @@ from mcp_gate.lifecycle import GateTask, Phase, TaskId, retained
 from mcp_gate.lifecycle import Refused as Lost
 from mcp_gate.mapping import CallBinding, call_digest, question, questions
 from mcp_gate.reading import capped
-from mcp_gate.records import Changes, NewSubmission, NewTask, StoredTask
+from mcp_gate.records import Changes, NewSubmission, NewTask
 from mcp_gate.store import Caps, Joined, Limited
 from mcp_gate.texts import DENIED, ENDED, IMMEDIATE, IMMEDIATE_TEXT, OVER_LIMIT, SEVERAL, UNREPRESENTABLE
 from mcp_gate.views import task_fields
@@ -126,13 +126,10 @@ class Creation:
         digest = call_digest(binding)
         # Twice, because an intent that is joined may turn out to be refused by the backend, while ours is fresh.
         for _ in range(2):
-            existing = await self._core.store.find_open(digest)  # PEP-55: before any submission
-            if existing is None:
-                made = await self._open(binding, denial, digest=digest, tool_fingerprint=tool_fingerprint)
-                if not isinstance(made, Joined):
-                    return made
-                existing = made.task_id
-            joined = await self._join(existing)
+            made = await self._open(binding, denial, digest=digest, tool_fingerprint=tool_fingerprint)
+            if not isinstance(made, Joined):
+                return made
+            joined = await self._join(made.task_id)
             if joined is not None:
                 return joined
         return Result(self._core.wording.plain_denial(ENDED[Cause.SUBMISSION_REFUSED]))
@@ -150,13 +147,13 @@ class Creation:
         self._submitting[new.task.id] = sent
         try:
             caps = Caps(core.limits.open_tasks, core.limits.intents_per_minute)
-            made = await core.store.create(new, caps=caps, writing=core.writing)
+            made = await core.store.create(new, caps=caps, writing=core.writing)  # PEP-55: or joins, before submitting
             if isinstance(made, Limited):  # PEP-130
                 return Result(core.wording.plain_denial(OVER_LIMIT))
             if isinstance(made, Joined):
                 return made
             core.checkpoint("intent.committed")
-            answer = await self._submit(made.id)
+            answer = await self._submit(made, key=submission.key, body=submission.body)
             return answer or Result(core.wording.plain_denial(ENDED[Cause.SUBMISSION_REFUSED]))
         finally:
             sent.set()
@@ -192,47 +189,43 @@ class Creation:
         stored = await self._core.store.load(task_id)
         if stored is None or stored.task.phase is Phase.DONE:
             return None
-        if stored.task.phase is Phase.INTENT and not self._core.is_repeatable(stored.submission):
+        if stored.task.phase is not Phase.INTENT:
+            return self._created(stored.task)
+        sent = stored.submission
+        if sent.handle is not None:  # recovered meanwhile, under the same key
+            return await self._announce(stored.task, Accepted(sent.handle, BackendStatus("pending")))
+        if sent.body is None or not self._core.is_repeatable(sent):
             await self._core.move(stored.task, Orphaned())
             return None
-        if stored.task.phase is Phase.INTENT:
-            return await self._submit(task_id)
-        return self._created(stored.task)
+        return await self._submit(stored.task, key=sent.key, body=sent.body)
 
-    async def _submit(self, task_id: TaskId) -> TaskCreated | None:
+    async def _submit(self, task: GateTask, *, key: str, body: bytes) -> TaskCreated | None:
         """Submits an intent under its own key and announces the task; None if the backend refuses.
 
         Raises:
             Unavailable: It is unknown whether the request arrived; the intent stays, and a repeat joins it (PEP-57).
         """
         core = self._core
-        stored = await core.store.load(task_id)
-        if stored is None or stored.submission.body is None:
-            raise Unavailable(NOTHING_RAN)
-        if stored.submission.handle is not None:  # recovered meanwhile, under the same key
-            return await self._announce(stored, Accepted(stored.submission.handle, BackendStatus("pending")))
         try:
-            answer = await core.backend.submit(stored.submission.body, key=stored.submission.key)
+            answer = await core.backend.submit(body, key=key)
         except BackendUnavailable:
             raise Unavailable(NOTHING_RAN) from None
         core.checkpoint("submit.answered")
         if not isinstance(answer, Accepted):
-            log.warning("submission_refused", task_id=task_id, problem=answer.problem_type, status=answer.status)
-            await core.move(stored.task, SubmissionRefused())
+            log.warning("submission_refused", task_id=task.id, problem=answer.problem_type, status=answer.status)
+            await core.move(task, SubmissionRefused())
             return None
-        return await self._announce(stored, answer)
+        return await self._announce(task, answer)
 
-    async def _announce(self, stored: StoredTask, answer: Accepted) -> TaskCreated | None:
+    async def _announce(self, task: GateTask, answer: Accepted) -> TaskCreated | None:
         core, now = self._core, self._core.clock()
         handle = answer.handle
         event = HandleStored(1, capped(handle.expires_at, now=now, most=core.limits.pending))
         wait = core.poll_wait(0) if answer.status.retry_after is None else timedelta(seconds=answer.status.retry_after)
-        moved = await core.move(stored.task, event, changes=Changes(next_due=now + wait, handle=handle))
+        moved = await core.move(task, event, changes=Changes(next_due=now + wait, handle=handle))
         if isinstance(moved, Lost):  # an equal call was faster
-            again = await core.store.load(stored.task.id)
-            if again is None or again.task.phase in {Phase.INTENT, Phase.DONE}:
-                return None
-            return self._created(again.task)
+            again = await core.store.load(task.id)
+            return self._created(again.task) if again is not None and again.task.announced else None
         core.checkpoint("handle.stored")
         await self._follow_up.absorb(moved, answer)
         return self._created(moved)
@@ -240,5 +233,6 @@ class Creation:
     def _created(self, task: GateTask) -> TaskCreated:
         """The answer that the client gets (PEP-10, PEP-12)."""
         body: dict[str, Any] = {"resultType": "task", **task_fields(task, self._core.limits)}
-        body["_meta"] = {**self._core.wording.envelope_of(task.phase, task.ending), IMMEDIATE: IMMEDIATE_TEXT}
+        immediate = {} if task.phase is Phase.DONE else {IMMEDIATE: IMMEDIATE_TEXT}
+        body["_meta"] = {**self._core.wording.envelope_of(task.phase, task.ending), **immediate}
         return TaskCreated(body, task.id)

@@ -233,6 +233,29 @@ async def test_equal_calls_in_two_processes_share_one_task_and_one_key(kit: Kit)
     assert len(kit.backend.tasks) == 1
 
 
+async def test_a_call_that_is_overtaken_by_an_equal_one_gets_that_ones_task(kit: Kit) -> None:
+    """Two processes submit the same intent; the slower one finds the task announced, or even ended."""
+    for born in ({}, {"status": "denied"}):
+        kit.backend.born = born
+        other = Kit(kit.url, kit.clock, kit.backend)
+        submit = kit.backend.submit
+        faster: list[str] = []
+
+        async def overtaken(body: bytes, *, key: str, submit: Any = submit, to: Any = faster, by: Kit = other) -> Any:
+            vars(kit.backend)["submit"] = submit
+            to.append(await by.open())
+            return await submit(body, key=key)
+
+        vars(kit.backend)["submit"] = overtaken
+        created = await kit.call()
+        assert isinstance(created, TaskCreated)
+        assert created.task_id == faster[0]
+        assert created.body["status"] == ("completed" if born else "working")
+        assert (IMMEDIATE in created.body["_meta"]) is not bool(born)
+        await kit.engine.cancel(created.task_id, ALICE)
+        await other.aclose()
+
+
 @pytest.mark.requirement("PEP-64", "PEP-53")
 async def test_another_principal_client_agent_or_argument_is_another_task(kit: Kit) -> None:
     who = [ALICE, replace(ALICE, sub="bob"), replace(ALICE, client_id="web"), replace(ALICE, agent="other")]
