@@ -225,7 +225,6 @@ async def test_two_people_decide_where_the_rules_want_two(
     assert votes(context, task_id) == [("grace", "approve"), ("linus", "approve")]
 
 
-@pytest.mark.requirement("ARS-118")
 async def test_sending_a_form_twice_casts_one_vote_and_the_second_sees_what_happened(
     grace: Browser, app: FastAPI, context: Context
 ) -> None:
@@ -250,6 +249,23 @@ async def test_sending_a_form_twice_casts_one_vote_and_the_second_sees_what_happ
 
 
 @pytest.mark.requirement("ARS-118")
+async def test_a_decision_on_what_has_changed_since_is_not_counted(
+    grace: Browser, linus: Browser, app: FastAPI, context: Context
+) -> None:
+    task_id = await transfer_request(app, context)
+    seen = await linus.get(f"/desk/requests/{task_id}")
+    await decide(grace, task_id, "approve")
+    late = await linus.submit(f"/desk/requests/{task_id}/decision", seen=seen, decision="approve", version="1")
+    assert late.status_code == 409
+    assert "It changed while you were reading it" in late.text
+    assert "1 of 2 approvals" in late.text
+    assert votes(context, task_id) == [("grace", "approve")]
+    assert task(context, task_id).status == "pending"
+    again = await linus.submit(f"/desk/requests/{task_id}/decision", seen=late, decision="approve", version="2")
+    assert again.status_code == 303
+    assert task(context, task_id).status == "approved"
+
+
 async def test_who_is_overtaken_sees_the_first_decision_and_changes_nothing(
     grace: Browser, linus: Browser, app: FastAPI, context: Context
 ) -> None:
