@@ -8,7 +8,6 @@ import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import httpx2
@@ -115,9 +114,8 @@ class TaskCommands:
         return FAULT
 
     def _created(self, created: CreatedTask, tool: str) -> int:
-        now = datetime.now(UTC).isoformat()
         self._records.remember(
-            TaskRecord(created.task_id, self._target.server, tool, created_at=now, status=created.status)
+            TaskRecord(created.task_id, self._target.server, tool, created_at=created.created_at, status=created.status)
         )
         self._say(f"{created.status}: {created.status_message or ''}")
         self._show(created.task_id)

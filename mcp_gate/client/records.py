@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """One task that this machine waits for; `created_at` is RFC 3339, `status` the last one seen."""
+    """One task that this machine waits for; `created_at` is the server's text, `status` the last one seen."""
 
     task_id: str
     server: str

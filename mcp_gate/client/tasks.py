@@ -5,7 +5,6 @@ authorization and never repeats a call. MCP Tasks extension; SEP-2848, "What the
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, Literal
 
@@ -153,13 +152,11 @@ class TasksExtension(ClientExtension):
         server: str = "",
         progress: Progress = _ignore,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._records = records
         self._server = server
         self._progress = progress
         self._sleep = sleep
-        self._clock = clock
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
         """The one result shape that the extension adds to `tools/call`."""
@@ -172,7 +169,7 @@ class TasksExtension(ClientExtension):
                     task_id=created.task_id,
                     server=self._server,
                     tool=context.tool_name,
-                    created_at=self._clock().isoformat(),
+                    created_at=created.created_at,
                     status=created.status,
                 )
             )
