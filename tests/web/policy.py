@@ -1,4 +1,4 @@
-"""The rules of the desk's tests: commits need one maintainer, transfers need two treasurers or maintainers."""
+"""The rules of the desk's tests: commits need one maintainer, transfers need two people, letters hide their body."""
 
 POLICY = """
 version: 1
@@ -15,7 +15,20 @@ rules:
     when: resource.id == 'wire_transfer'
     request: transfer
     reason: amount_above_limit
+  - id: mail-needs-review
+    when: resource.id == 'send_mail'
+    request: mail
+    reason: mail_leaves_the_house
 templates:
+  mail:
+    title: Send a letter
+    explanation: A letter leaves the house.
+    risk: low
+    reveal: [/to, /subject]
+    steps:
+      - id: review
+        title: Maintainers
+        groups: [maintainers]
   commit:
     title: Commit to a repository
     explanation: A commit changes the shared history.
