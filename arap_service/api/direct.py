@@ -23,6 +23,7 @@ from arap_service.domain.errors import InvalidRequest, PayloadTooLarge
 from arap_service.protocol.canonical import InvalidJson, strict_loads
 
 UseCase = Callable[[Context, Caller, dict[str, Any]], Awaitable[dict[str, Any]]]
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _TYPE: Final = b"application/json"
 _HEADERS: Final = ((b"content-type", _TYPE), (b"cache-control", b"no-store"))  # ARS-07
 
@@ -77,7 +78,7 @@ async def answered(request: Request, use_case: UseCase) -> bytes:
     if not isinstance(value, dict):
         raise InvalidRequest("The body must be a JSON object.")
     answer = await use_case(ctx, caller, value)
-    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODER.encode(answer).encode()
 
 
 def _media_type(headers: list[tuple[bytes, bytes]]) -> bytes:

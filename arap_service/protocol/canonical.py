@@ -248,13 +248,15 @@ def json_pointer(names: Iterable[object]) -> str:
 
 def find_unrepresentable(value: object) -> str | None:
     """JSON pointer of the first number that RFC 8785 cannot carry exactly, or None (PDP-14)."""
-    stack = [value]
-    while stack:
-        found = stack.pop()
+    values = [value]
+    for found in values:  # which grows meanwhile
+        kind = type(found)  # asked for once: this runs for every value of every evaluation
+        if kind is str:
+            continue
         if isinstance(found, dict):
-            stack.extend(found.values())
+            values += found.values()
         elif isinstance(found, _ARRAYS):
-            stack.extend(found)
+            values += found
         elif isinstance(found, _NUMBERS) and _is_unrepresentable_number(found):
             return _first(value, _is_unrepresentable_number)
     return None

@@ -163,8 +163,11 @@ class BoolExpression:
             ExpressionError: when that cannot be told, which the caller must take for a denial.
         """
         facts = data if isinstance(data, Facts) else self._environment.bind(data)
-        value = _guarded(lambda: self._expression.eval(facts.activation))
-        held = value.value()
+        try:
+            value = self._expression.eval(facts.activation)
+            held = value.value()
+        except _FAILURES:
+            raise ExpressionError("failed") from None
         # Only a boolean is one of these two objects: an error's value is its text. Types are slow to compare.
         if held is True or held is False:
             return held
@@ -217,20 +220,23 @@ def _check_holdable(data: Mapping[str, Any]) -> None:
     """Refuse what the engine would take for something else, or crash on, instead of refusing it itself."""
     level: list[Any] = [data]
     for _ in range(_DEEPEST):
-        values: list[Any] = []
+        below: list[Any] = []
         for parent in level:
-            values.extend(parent)
-            if isinstance(parent, Mapping):
-                values.extend(parent.values())
-        for value in values:
-            if isinstance(value, str):
-                # The engine reads a text up to the first NUL, and "alice\0x" would be "alice" to a rule.
-                if "\0" in value:
-                    raise ExpressionError("text")
-            elif isinstance(value, int) and not -_INT64 <= value < _INT64:
-                # The engine takes 2^63 to 2^64-1 for unsigned numbers.
-                raise ExpressionError("number")
-        level = [value for value in values if isinstance(value, _CONTAINERS)]
-        if not level:
+            for value in (*parent, *parent.values()) if isinstance(parent, Mapping) else parent:
+                kind = type(value)  # asked for once: this runs for every value of every evaluation
+                if kind is dict or kind is list:
+                    below.append(value)
+                elif kind is str or isinstance(value, str):
+                    # The engine reads a text up to the first NUL, and "alice\0x" would be "alice" to a rule.
+                    if "\0" in value:
+                        raise ExpressionError("text")
+                elif isinstance(value, int):
+                    # The engine takes 2^63 to 2^64-1 for unsigned numbers.
+                    if not -_INT64 <= value < _INT64:
+                        raise ExpressionError("number")
+                elif isinstance(value, _CONTAINERS):
+                    below.append(value)
+        if not below:
             return
+        level = below
     raise ExpressionError("depth")
