@@ -21,6 +21,7 @@ ARAP: Final = python("-c", "from arap_service.cli import main; main()")
 SCOPES: Final = ("authzen:evaluate", "arap:submit", "arap:status", "arap:result", "arap:cancel", "arap:report")
 EVALUATION: Final = "/access/v1/evaluation"
 SUBMISSION: Final = "/access/v1/request"
+RATES: Final = ("evaluations_per_minute", "submissions_per_minute", "requestable_denials_per_minute")
 _NO_LIMIT: Final = 1_000_000_000
 
 
@@ -61,7 +62,7 @@ def service(folder: Path, *, rules: str, authenticated: bool = True) -> Iterator
         "policy_path": str(HERE / rules),
         "key_file": "keys.json",
         "builtin_issuer": {"enabled": True, "token_seconds": 3600, "clients": [client]},
-        "limits": {"submissions_per_minute": _NO_LIMIT, "requestable_denials_per_minute": _NO_LIMIT},
+        "limits": dict.fromkeys(RATES, _NO_LIMIT),
         "log_level": "error",
     }
     if not authenticated:
