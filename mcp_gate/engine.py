@@ -17,7 +17,7 @@ from arap_service.protocol.canonical import arguments_hash
 from mcp_gate.backend import ApprovalBackend
 from mcp_gate.completion import Completion
 from mcp_gate.core import Checkpoint, Core, FingerprintOf
-from mcp_gate.creation import Answer, Creation
+from mcp_gate.creation import Answer, Creation, TaskCreated
 from mcp_gate.deliveries import Deliveries
 from mcp_gate.duty import Duty
 from mcp_gate.errors import InvalidParams, TaskNotFound
@@ -126,7 +126,8 @@ class Engine:
         answer = await self._creation.call(
             binding, tasks=tasks, tool_fingerprint=tool_fingerprint, check_arguments=check_arguments
         )
-        self._poller.wake()
+        if isinstance(answer, TaskCreated):  # nothing else leaves work behind, and a permitted call must stay cheap
+            self._poller.wake()
         return answer
 
     async def step(self, task_id: str, *, hurried: bool = False) -> datetime | None:

@@ -39,7 +39,7 @@ class KnownTool:
         Raises:
             MappingError: it is declared, and wrong.
         """
-        return None if self.declared is None else declared_mapping(self.declared)
+        return None if self.declared is None else _compiled_mapping(json.dumps(self.declared, sort_keys=True))
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Refuse arguments that the tool would refuse, before anybody is asked to approve them.
@@ -53,6 +53,11 @@ class KnownTool:
             raise InvalidParams("The tool's input schema cannot be applied, so no approval can be asked for") from None
         if pointer is not None:
             raise InvalidParams(f"The arguments do not fit the tool's input schema at {pointer or 'the top level'}")
+
+
+@lru_cache(maxsize=512)
+def _compiled_mapping(document: str) -> ToolMapping:
+    return declared_mapping(json.loads(document))
 
 
 class Catalogue(Protocol):
