@@ -92,6 +92,10 @@ class Completion:
             case _:
                 assert_never(stored.task.phase)
 
+    def _leased(self) -> datetime:
+        """Until when a transition in the middle of a step keeps other processes off the task."""
+        return self._core.clock() + self._core.limits.lease
+
     # Intents --------------------------------------------------------------------------------------------------------
 
     async def _reconcile(self, stored: StoredTask) -> bool:
@@ -166,7 +170,7 @@ class Completion:
         result = None
         if not isinstance(event, Approved) and event.cause is Cause.DENIED:
             result = core.wording.completed(Cause.DENIED, decision_text=status.decision_text)
-        changes = Changes(approval=status.approval, handle=status.handle, result=result)
+        changes = Changes(approval=status.approval, handle=status.handle, result=result, next_due=self._leased())
         moved = await core.move(task, event, changes=changes)
         if isinstance(moved, Refused):
             return None
@@ -197,7 +201,7 @@ class Completion:
     # Re-evaluation --------------------------------------------------------------------------------------------------
 
     async def _resume(self, stored: StoredTask) -> bool:
-        moved = await self._core.move(stored.task, Due())
+        moved = await self._core.move(stored.task, Due(), changes=Changes(next_due=self._leased()))
         if isinstance(moved, Refused) and moved.reason == "deadline_passed":  # PEP-49, PEP-100
             await self._core.move(stored.task, Expire())
         return not isinstance(moved, Refused)
@@ -241,7 +245,8 @@ class Completion:
             await core.move(task, PolicyDenied(), seen=True)
             return False
         event = ChainRequested(limit=1 + core.limits.chain, deadline=core.clock() + core.limits.pending)
-        moved = await core.move(task, event, seen=True, changes=Changes(submission=submission))
+        changes = Changes(submission=submission, next_due=self._leased())
+        moved = await core.move(task, event, seen=True, changes=changes)
         if isinstance(moved, Refused) and moved.reason == "deadline_passed":
             await core.move(task, Expire())
         return not isinstance(moved, Refused)

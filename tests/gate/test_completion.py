@@ -548,3 +548,22 @@ async def test_a_task_that_another_process_is_at_is_left_alone(kit: Kit) -> None
     assert await kit.engine.step(task_id) is None
     assert kit.backend.status_reads == []
     assert await kit.engine.step("tsk_unknown", hurried=True) is None
+
+
+async def test_a_step_keeps_its_lease_while_it_goes_on(kit: Kit) -> None:
+    """Between the approval and the claim, when another process could otherwise evaluate a second time."""
+    other = Kit(kit.url, kit.clock, kit.backend, tool=kit.tool)
+    task_id = await approved(kit)
+    evaluate = kit.backend.evaluate
+    looked: list[object] = []
+
+    async def meet(question: Mapping[str, Any], *, approval: Mapping[str, Any] | None = None) -> Permit | Denial:
+        looked.append(await other.engine.step(task_id))
+        return await evaluate(question, approval=approval)
+
+    vars(kit.backend)["evaluate"] = meet
+    await kit.step(task_id)
+    assert looked == [None]
+    assert len(kit.backend.evaluations) == 2
+    assert len(kit.tool.calls) == 1
+    await other.aclose()

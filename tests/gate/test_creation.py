@@ -401,10 +401,3 @@ async def test_a_death_right_after_the_intent_has_told_the_backend_nothing(kit: 
     with pytest.raises(Killed):
         await kit.call()
     assert backend.submissions == []
-
-
-def test_a_denial_is_requestable_only_with_both_its_parts() -> None:
-    offered: dict[str, Any] = {"binding_token": "x"}
-    assert Denial(next_action="request", access_request=offered).requestable
-    assert not Denial(next_action="request").requestable
-    assert not Denial(next_action="none", access_request=offered).requestable

@@ -454,7 +454,7 @@ async def test_an_intent_that_nobody_repeats_is_cancelled_at_the_backend(kit: Ki
     await again.aclose()
 
 
-@pytest.mark.requirement("PEP-60", "PEP-62")
+@pytest.mark.requirement("PEP-60")
 async def test_after_the_horizon_a_key_is_never_used_again(kit: Kit) -> None:
     """The backend may have forgotten it, and would take a repeat for a new request."""
     kit.backend.lose_answers = 1
