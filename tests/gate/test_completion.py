@@ -512,7 +512,7 @@ async def test_expiry_of_the_permit_itself_is_enforced_without_tolerance(kit: Ki
     assert await ending(kit, task_id) == (Ending.DENIED_NOT_EXECUTED, Cause.POLICY_DENIED)
 
 
-@pytest.mark.requirement("PEP-51", "PEP-52", "PEP-126")
+@pytest.mark.requirement("PEP-51", "PEP-126")
 async def test_nothing_of_the_backend_is_in_anything_that_a_client_sees(kit: Kit) -> None:
     """The canary is in every id, token and URL of the backend."""
     shown: list[object] = [await kit.call()]
