@@ -194,12 +194,13 @@ async def test_nothing_of_the_backend_reaches_the_client(gateway: HttpGateway, w
     assert {artifact for artifact in artifacts if artifact in seen} == set()
 
 
-@pytest.mark.requirement("PEP-128")
+@pytest.mark.requirement("PEP-12", "PEP-128")
 async def test_a_pending_task_never_sounds_done(gateway: HttpGateway) -> None:
     async with gateway.client(tasks_client()) as client:
         created = await create(client, "wire", to="acct-991", amount=1)
         state = await get_raw(client, created.task_id)
     texts = [created.status_message or "", state["statusMessage"], json.dumps(created.meta)]
+    assert "io.modelcontextprotocol/model-immediate-response" in (created.meta or {})
     assert all("not run" in text for text in texts)
     assert not any(word in text.lower() for text in texts for word in ("completed", "succeeded", "was transferred"))
 
