@@ -84,15 +84,12 @@ def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int
 
 def _task(ctx: Context, order: Order) -> tuple[Task, RowSeal]:
     task_id, now, template = ctx.new_id("task"), order.now, order.template
-    caller, about, bound, call = order.caller, order.intake.about, order.proof.bound, order.intake.call
+    caller, bound = order.caller, order.proof.bound
     seal = RowSeal.new(ctx.ring, table="task", row_id=task_id)
     pending_until = now + timedelta(seconds=template.pending_seconds)
     if order.wishes.until is not None:
         pending_until = min(pending_until, order.wishes.until)
     issuer, jti = order.proof.token or (None, None)
-    context = {name: value for name, value in about.context.items() if name != TOOL_CALL}
-    effect = effect_of(order.policy, template, order.question)
-    state = order.wishes.state
     task = Task(
         id=task_id,
         status=TaskStatus.PENDING.value,
@@ -102,27 +99,18 @@ def _task(ctx: Context, order: Order) -> tuple[Task, RowSeal]:
         rule_id=order.rule_id,
         reason=order.reason,
         template=snapshot(template),
-        subject_type=about.subject["type"],
-        subject_id=about.subject["id"],
-        resource_type=about.resource["type"],
-        resource_id=about.resource["id"],
-        action_name=about.action["name"],
         submitter_iss=caller.iss,
         submitter_sub=caller.sub,
         submitter=caller.principal,
         client_id=caller.client_id,
-        agent=bound.agent or agent_of(about.context),
+        agent=bound.agent or agent_of(order.intake.about.context),
         actors=[list(link) for link in bound.actor],
         channel=caller.channel,
-        server=call.server if call else None,
-        tool=call.tool if call else None,
         evaluation_id=bound.evaluation_id,
         binding="id" if order.proof.token is None else "token",
         binding_iss=issuer,
         binding_jti=jti,
-        binding_hash=binding_hash(*about, bound.members),
         binding_members=list(bound.members),
-        arguments_hash=_text(about.context.get("arguments_hash")),
         body_digest=order.intake.digest,
         created_at=now,
         pending_until=pending_until,
@@ -131,12 +119,40 @@ def _task(ctx: Context, order: Order) -> tuple[Task, RowSeal]:
         callback_endpoint=order.wishes.callback,
         callback_events=list(order.wishes.events),
         data_key=seal.wrapped,
-        tuple_sealed=seal.seal("tuple_sealed", Tuple4(*about[:3], context)._asdict()),
-        request_sealed=seal.seal("request_sealed", _asked(order.intake)),
-        effect_sealed=None if effect is None else seal.seal("effect_sealed", effect),
-        callback_state_sealed=None if state is None else seal.seal("callback_state_sealed", state),
+        **_searched(order),
+        **_sealed(order, seal),
     )
     return task, seal
+
+
+def _searched(order: Order) -> dict[str, Any]:
+    """The columns that a reviewer can search by, and the hashes that stand for the rest."""
+    about, call = order.intake.about, order.intake.call
+    return {
+        "subject_type": about.subject["type"],
+        "subject_id": about.subject["id"],
+        "resource_type": about.resource["type"],
+        "resource_id": about.resource["id"],
+        "action_name": about.action["name"],
+        "server": call.server if call else None,
+        "tool": call.tool if call else None,
+        "binding_hash": binding_hash(*about, order.proof.bound.members),
+        "arguments_hash": _text(about.context.get("arguments_hash")),
+    }
+
+
+def _sealed(order: Order, seal: RowSeal) -> dict[str, Any]:
+    """The columns that hold what was said."""
+    about, state = order.intake.about, order.wishes.state
+    # The call is kept with the request; here it would be a second copy of what may be large.
+    context = {name: value for name, value in about.context.items() if name != TOOL_CALL}
+    effect = effect_of(order.policy, order.template, order.question)
+    return {
+        "tuple_sealed": seal.seal("tuple_sealed", Tuple4(*about[:3], context)._asdict()),
+        "request_sealed": seal.seal("request_sealed", _asked(order.intake)),
+        "effect_sealed": None if effect is None else seal.seal("effect_sealed", effect),
+        "callback_state_sealed": None if state is None else seal.seal("callback_state_sealed", state),
+    }
 
 
 def snapshot(template: Template) -> dict[str, Any]:

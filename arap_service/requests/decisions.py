@@ -109,11 +109,18 @@ async def decide(
     return await detail(ctx, caller, task_id)
 
 
+def is_text(text: str) -> bool:
+    """Whether `text` can be stored at all; half a surrogate pair cannot."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def _check_choice(choice: Choice) -> None:
     if choice.decision not in {"approve", "deny"}:
         raise InvalidRequest("The decision is either approve or deny.", pointer="/decision")
     if choice.reason is not None and len(choice.reason) > MAX_REASON:
         raise InvalidRequest(f"The reason may have {MAX_REASON} characters.", pointer="/reason")
+    if choice.reason is not None and not is_text(choice.reason):
+        raise InvalidRequest("The reason holds half a character.", pointer="/reason")
     if choice.decision == "deny" and choice.approved_until is not None:
         raise InvalidRequest("A denial has no lifetime.", pointer="/approved_until")
 
@@ -307,7 +314,7 @@ async def revoke(ctx: Context, caller: Caller, approval_id: str, *, reason: str)
         InvalidRequest: There is no reason, or it is too long.
     """
     text = reason.strip()
-    if not 0 < len(text) <= MAX_REASON:
+    if not 0 < len(text) <= MAX_REASON or not is_text(text):
         raise InvalidRequest(f"A reason of 1 to {MAX_REASON} characters is required.", pointer="/reason")
     outcome = await ctx.database.write(lambda session: _revoke(ctx, session, caller, approval_id, text))
     if isinstance(outcome, ArapError):

@@ -60,11 +60,13 @@ def read_submission(raw: bytes, *, max_depth: int) -> Intake:
         raise InvalidRequest(pointer=fault.pointer) from None
     if submission.items is not None:
         raise BulkUnsupported  # ARS-87
-    if submission.denial is None:
+    if submission.denial is None:  # only `items` may do without
         raise InvalidRequest(pointer="/denial")
     given: dict[str, Any] = body  # type: ignore[assignment]  # parse_submission accepts objects only
     about = Tuple4(given["subject"], given["resource"], given["action"], given.get("context", {}))
-    return Intake(given, fingerprint, submission, submission.denial, about, _call(about.context))
+    call = _call(about.context)
+    _check_names(about, submission.denial, call)
+    return Intake(given, fingerprint, submission, submission.denial, about, call)
 
 
 def require_binding(denial: Denial) -> None:
@@ -95,6 +97,26 @@ def read_key(header: str | None) -> str | None:
     if not 0 < len(key) <= MAX_KEY:
         raise InvalidRequest(f"The Idempotency-Key must have 1 to {MAX_KEY} characters.")
     return key
+
+
+def _check_names(about: Tuple4, denial: Denial, call: ToolCall | None) -> None:
+    """Names are stored unsealed to be searched by, and PostgreSQL stores no NUL."""
+    names = {
+        "/subject/type": about.subject["type"],
+        "/subject/id": about.subject["id"],
+        "/resource/type": about.resource["type"],
+        "/resource/id": about.resource["id"],
+        "/action/name": about.action["name"],
+        "/context/agent": about.context.get("agent"),
+        "/context/arguments_hash": about.context.get("arguments_hash"),
+        "/denial/evaluation_id": denial.evaluation_id,
+    }
+    if call is not None:
+        place = json_pointer(("context", TOOL_CALL))
+        names |= {f"{place}/server": call.server, f"{place}/tool": call.tool}
+    for pointer, name in names.items():
+        if isinstance(name, str) and "\x00" in name:
+            raise InvalidRequest(pointer=pointer)
 
 
 def _call(context: Mapping[str, Any]) -> ToolCall | None:

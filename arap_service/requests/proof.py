@@ -22,7 +22,7 @@ from arap_service.domain.binding import (
 from arap_service.domain.callers import Caller
 from arap_service.domain.errors import InvalidDenialBinding, NotRequestable
 from arap_service.keys import BINDING_TYP, TokenInvalid
-from arap_service.protocol.canonical import Unrepresentable, arguments_hash
+from arap_service.protocol.canonical import arguments_hash
 from arap_service.protocol.canonical import digest as digest_of
 from arap_service.protocol.sealing import SealBroken
 from arap_service.records import recorded_denial
@@ -121,9 +121,5 @@ def _check_call(intake: Intake, bound: VerifiedBinding) -> None:
         raise InvalidDenialBinding
     if not call.complete:
         return
-    try:
-        hashed = arguments_hash(call.arguments)
-    except Unrepresentable:
-        raise InvalidDenialBinding from None
-    if "arguments_hash" not in bound.members or context.get("arguments_hash") != hashed:
+    if "arguments_hash" not in bound.members or context.get("arguments_hash") != arguments_hash(call.arguments):
         raise InvalidDenialBinding

@@ -4,7 +4,7 @@ Each step lives where its rule lives; this module is the order. A retry under th
 of the binding is looked at, and a failed attempt leaves no trace (ARS-39, ARS-48).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy.exc import IntegrityError
@@ -13,13 +13,14 @@ from sqlmodel import Session
 from arap_service.context import Context
 from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import (
+    ArapError,
     DuplicateRequest,
     Forbidden,
     InvalidDenialBinding,
     NotRequestable,
     TaskExpired,
 )
-from arap_service.domain.policy import Policy, Question, Requestable, Template, judge, may_submit
+from arap_service.domain.policy import Judgement, Policy, Question, Requestable, Template, judge, may_submit
 from arap_service.protocol.arap import TaskStatus
 from arap_service.records import task_seal
 from arap_service.requests.creation import Order, create
@@ -29,7 +30,7 @@ from arap_service.requests.proof import Proof, prove
 from arap_service.requests.wishes import check_wishes
 from arap_service.store import tasks, votes
 from arap_service.store.database import StoreUnavailable, WriteSession
-from arap_service.store.tables import Denial, Task
+from arap_service.store.tables import Task
 
 _ATTEMPTS: Final = 5
 
@@ -73,20 +74,29 @@ async def submit(ctx: Context, caller: Caller, raw: bytes, *, idempotency_key: s
         raise Forbidden("This client may not request this access.")
     owner = f"submit|{caller.principal}|{caller.client_id}"
     attempt = Attempt(caller, intake, key, owner)
-    repeated = await ctx.database.read(lambda session: _repeated(ctx, session, attempt))  # 4
-    if repeated is not None:
-        return repeated
-    require_binding(intake.denial)  # 5
-    now = ctx.clock()
-    proof = await prove(ctx, caller, intake, now=now)  # 6 to 11
-    used, denial = await ctx.database.read(lambda session: _used(ctx, session, attempt, proof))  # 12
-    if used is not None:
-        return used
-    template, rule_id, reason = _route(policy, question, proof, denial)
-    actor = proof.bound.actor
-    wishes = await check_wishes(ctx, caller, intake, template=template, actor=actor, now=now)  # 13 to 15
-    order = Order(caller, intake, proof, wishes, policy, template, rule_id, reason, key, owner, now)
-    return await _create(ctx, attempt, order)  # 16
+    now, proof = ctx.clock(), None
+    judged = judge(policy, question)
+    try:
+        require_binding(intake.denial)  # 5
+        proof = await prove(ctx, caller, intake, now=now)  # 6 to 11
+        template = _template(policy, judged, proof)
+        wishes = await check_wishes(
+            ctx, caller, intake, template=template, actor=proof.bound.actor, now=now
+        )  # 13 to 15
+    except ArapError:
+        # What was made before goes before every fault of what follows; looked up here only when there is a fault,
+        # since the transaction of step 16 looks as well.
+        earlier = await ctx.database.read(lambda session: _earlier(ctx, session, attempt, proof))  # 4, 12
+        if earlier is None:
+            raise
+        return earlier
+    order = Order(caller, intake, proof, wishes, policy, template, *_grounds(judged), key, owner, now)
+    return await _create(ctx, attempt, order)  # 4, 12 and 16
+
+
+def _earlier(ctx: Context, session: Session, attempt: Attempt, proof: Proof | None) -> Submitted | None:
+    """Steps 4 and 12, as far as the binding is proven: what the same key or binding made before."""
+    return _repeated(ctx, session, attempt) or (proof and _used(ctx, session, attempt, proof))
 
 
 def _repeated(ctx: Context, session: Session, attempt: Attempt) -> Submitted | None:
@@ -104,8 +114,8 @@ def _repeated(ctx: Context, session: Session, attempt: Attempt) -> Submitted | N
     return _answer(ctx, session, attempt.caller, task, stored.status_code)
 
 
-def _used(ctx: Context, session: Session, attempt: Attempt, proof: Proof) -> tuple[Submitted | None, Denial | None]:
-    """Step 12: what this binding has made before, if the caller may have it; else the denial on record, if any."""
+def _used(ctx: Context, session: Session, attempt: Attempt, proof: Proof) -> Submitted | None:
+    """Step 12: what this binding has made before, if the caller may have it."""
     evaluation_id, caller = proof.bound.evaluation_id, attempt.caller
     open_task = None
     if evaluation_id is not None:
@@ -114,38 +124,40 @@ def _used(ctx: Context, session: Session, attempt: Attempt, proof: Proof) -> tup
         )
     spent = proof.token is not None and tasks.find_jti(session, *proof.token) is not None
     if not spent and open_task is None:
-        return None, None if evaluation_id is None else tasks.find_denial(session, evaluation_id)
+        return None
     # The same submission may have been committed since step 4; its key and token were written together.
     repeated = _repeated(ctx, session, attempt)
     if repeated is not None:
-        return repeated, None
+        return repeated
     if proof.token is None and open_task is not None and open_task.body_digest == attempt.intake.digest:
-        return _answer(ctx, session, caller, open_task, 202), None  # ARS-37
+        return _answer(ctx, session, caller, open_task, 202)  # ARS-37
     raise InvalidDenialBinding  # ARS-35, ARS-38: no hint of the earlier task
 
 
-def _route(policy: Policy, question: Question, proof: Proof, denial: Denial | None) -> tuple[Template, str, str]:
-    """The template that the denial was issued under, or the one that the rules name now; with rule and reason."""
-    judged = judge(policy, question)
+def _template(policy: Policy, judged: Judgement, proof: Proof) -> Template:
+    """The template that the denial was issued under, or the one that the rules name now."""
     template = policy.templates.get(proof.bound.template or "")
     if template is None and isinstance(judged, Requestable):
         template = judged.template
     if template is None:
         raise NotRequestable
-    if denial is not None:
-        return template, denial.rule_id, denial.reason
-    if isinstance(judged, Requestable):
-        return template, judged.rule_id, judged.reason
-    return template, "", "requestable"
+    return template
+
+
+def _grounds(judged: Judgement) -> tuple[str, str]:
+    """Rule and reason for a denial that is not on record here."""
+    return (judged.rule_id, judged.reason) if isinstance(judged, Requestable) else ("", "requestable")
 
 
 async def _create(ctx: Context, attempt: Attempt, order: Order) -> Submitted:
     def work(session: WriteSession) -> tuple[Submitted, Task | None]:
-        # Looked at once more inside the transaction: another submission may have come in between (ARS-49).
-        earlier = _repeated(ctx, session, attempt) or _used(ctx, session, attempt, order.proof)[0]
+        # Within the transaction, so that no other submission can come in between (ARS-49).
+        earlier = _earlier(ctx, session, attempt, order.proof)
         if earlier is not None:
             return earlier, None
-        task, status_code = create(ctx, session, order)
+        denial = tasks.find_denial(session, order.proof.bound.evaluation_id or "")
+        grounds = {} if denial is None else {"rule_id": denial.rule_id, "reason": denial.reason}
+        task, status_code = create(ctx, session, replace(order, **grounds))
         session.flush()
         made = _answer(ctx, session, order.caller, task, status_code)
         ctx.checkpoint("submit.before_commit")

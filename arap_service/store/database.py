@@ -18,10 +18,11 @@ import anyio
 import anyio.to_thread
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session
 
+from arap_service.domain.errors import InvalidRequest
 from arap_service.store.wake import Bell, Subscription
 
 Result = TypeVar("Result")
@@ -195,12 +196,15 @@ def prepare_file(url: URL) -> None:
 
 @contextmanager
 def unavailable(url: URL) -> Iterator[None]:
-    """Turn a driver's complaint that the database is not there or not free into `StoreUnavailable`."""
+    """Turn a driver's complaint into an error of ours: a database that is not there or not free, a formless value."""
     where = url.database if url.get_backend_name() == "sqlite" else f"{url.host or 'local socket'}/{url.database}"
     try:
         yield
     except PoolTimeout:
         raise StoreUnavailable("busy", f"database: {where} has no free connection") from None
+    except DataError:
+        # PostgreSQL stores no NUL and no number beyond its type; what holds one was somebody's input.
+        raise InvalidRequest("A value cannot be stored.") from None
     except (OperationalError, InterfaceError) as error:
         raise _translated(error, str(where)) from error
     except DBAPIError as error:

@@ -25,22 +25,28 @@ from arap_service.store.tables import (
     Tombstone,
 )
 
+
+def is_storable(text: str) -> bool:
+    """Whether `text` can be in the database at all; PostgreSQL complains when asked for a NUL."""
+    return "\x00" not in text
+
+
 # What a submission must find
 
 
 def find_task(session: Session, task_id: str) -> Task | None:
     """The task with this id."""
-    return session.get(Task, task_id)
+    return session.get(Task, task_id) if is_storable(task_id) else None
 
 
 def find_tombstone(session: Session, task_id: str) -> Tombstone | None:
     """What is left of a task that was removed."""
-    return session.get(Tombstone, task_id)
+    return session.get(Tombstone, task_id) if is_storable(task_id) else None
 
 
 def find_denial(session: Session, evaluation_id: str) -> Denial | None:
     """The requestable denial that was recorded under this evaluation id."""
-    return session.get(Denial, evaluation_id)
+    return session.get(Denial, evaluation_id) if is_storable(evaluation_id) else None
 
 
 def find_key(session: Session, caller: str, key: str) -> IdempotencyKey | None:

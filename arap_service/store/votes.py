@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from sqlmodel import Session, col, select
 
 from arap_service.store.tables import Approval, Delivery, Execution, StepState, StepVoice, Task, Vote
+from arap_service.store.tasks import is_storable
 
 
 def steps_of(session: Session, task_ids: Collection[str]) -> Sequence[StepState]:
@@ -39,6 +40,8 @@ def approval_of(session: Session, task_id: str, *, item: int = 0) -> Approval | 
 
 def find_approval(session: Session, approval_id: str) -> tuple[Approval, Task] | None:
     """An approval with the task that it belongs to."""
+    if not is_storable(approval_id):
+        return None
     found = session.exec(
         select(Approval, Task).join(Task, col(Task.id) == col(Approval.task_id)).where(Approval.id == approval_id)
     ).first()

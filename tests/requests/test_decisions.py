@@ -398,6 +398,7 @@ async def test_request_ends_when_what_was_wanted_would(world: World) -> None:
         ({"decision": "maybe"}, InvalidRequest, None),
         ({"decision": "deny", "approved_until": START + timedelta(60)}, InvalidRequest, None),
         ({"decision": "approve", "reason": "x" * 4001}, InvalidRequest, None),
+        ({"decision": "approve", "reason": "\ud800"}, InvalidRequest, None),
         ({"decision": "deny", "reason": None}, InputInvalid, [{"pointer": "/reason", "code": "required"}]),
         ({"decision": "deny", "reason": " \n"}, InputInvalid, [{"pointer": "/reason", "code": "required"}]),
         (

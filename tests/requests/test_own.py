@@ -61,6 +61,15 @@ async def test_foreign_task_looks_like_none(world: World, who: Caller) -> None:
     assert seen[0] == seen[1]
 
 
+async def test_id_that_cannot_be_stored_is_unknown(world: World) -> None:
+    """The same on both engines: a NUL in an id is no fault of the database."""
+    for known in ("\x00", "task_\x00"):
+        assert await told(requests.status(world.ctx, GATE, known)) is UnknownTask
+        assert await told(requests.detail(world.ctx, READER, known)) is UnknownTask
+        assert await told(requests.cancel(world.ctx, GATE, known, None)) is UnknownTask
+        assert await told(requests.report_on_approval(world.ctx, GATE, known, REPORT)) is UnknownTask
+
+
 @pytest.mark.requirement("ARS-67")
 async def test_rights_follow_the_identity(world: World) -> None:
     """Catalogue ARS-67: another token of the same principal and client, whatever instance presents it."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -28,7 +29,9 @@ from arap_service.domain.errors import (
 from arap_service.evaluation import evaluate
 from arap_service.protocol.arap import parse_instant
 from arap_service.store.tables import IdempotencyKey, JtiUse, Task
-from tests.requests.world import CALLBACK, GATE, OTHER_GATE, World, machine, question
+from tests.clock import FakeClock
+from tests.requests.world import CALLBACK, GATE, OTHER_GATE, World, machine, open_world, question
+from tests.service import CALLBACK_KEY
 
 pytestmark = pytest.mark.anyio
 
@@ -165,6 +168,36 @@ async def test_number_that_nothing_can_bind_is_refused(world: World) -> None:
     fault = await refused(world, body)
     assert isinstance(fault, InvalidRequest)
     assert fault.extra == {"pointer": "/requested_access/n"}
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"subject": {"type": "user", "id": "a\x00"}}, "/subject/id"),
+        ({"resource": {"type": "\x00", "id": "wire_transfer"}}, "/resource/type"),
+        ({"action": {"name": "\x00"}}, "/action/name"),
+        ({"context": {"agent": "\x00"}}, "/context/agent"),
+        (
+            {"context": {"urn:x-arap:tool_call": {"server": "\x00", "tool": "t"}}},
+            "/context/urn:x-arap:tool_call/server",
+        ),
+        ({"context": {"urn:x-arap:tool_call": {"server": "s"}}}, "/context/urn:x-arap:tool_call/tool"),
+        ({"context": {"urn:x-arap:tool_call": "text"}}, "/context/urn:x-arap:tool_call"),
+    ],
+)
+async def test_name_that_cannot_be_stored_or_call_without_shape_is_refused(
+    world: World, change: dict[str, Any], pointer: str
+) -> None:
+    """The same on both engines, although only one of them cannot store a NUL."""
+    fault = await refused(world, {**await world.body(), **change})
+    assert isinstance(fault, InvalidRequest)
+    assert fault.extra == {"pointer": pointer}
+
+
+async def test_words_with_nul_are_kept_since_they_are_sealed(world: World) -> None:
+    """What is sealed may hold anything that JSON can say."""
+    body = await world.body(requested_access={"note": "a\x00b"}, display={"title": "\x00"})
+    assert (await world.submit(body)).status_code == 202
 
 
 @pytest.mark.requirement("ARS-08")
@@ -371,6 +404,21 @@ async def test_callback_that_is_not_registered_fails_the_submission(world: World
     """Catalogue ARS-88, ARS-91: exact and this client's own; nothing is dropped silently and nothing is made."""
     fault = await refused(world, await world.body(callback=callback), key="k")
     assert isinstance(fault, CallbackRejected)
+
+
+@pytest.mark.requirement("ARS-89", "ARS-91")
+async def test_callback_to_an_internal_address_fails_the_submission(
+    world_url: str, tmp_path: Path, clock: FakeClock
+) -> None:
+    """Catalogue ARS-89: registered, yet its name leads inside; only the exact destination can be allowed."""
+    inside = "https://internal.example/callback"
+    registered = {"endpoints": [inside], "keys": [CALLBACK_KEY]}
+    async with open_world(tmp_path, world_url, clock, callbacks={"gate": registered}) as world:
+        body = await world.body(callback={"endpoint": inside})
+        assert isinstance(await refused(world, body, key="k"), CallbackRejected)
+    allowed = {**registered, "allow_destinations": ["internal.example:443"]}
+    async with open_world(tmp_path, world_url, clock, callbacks={"gate": allowed}) as world:
+        assert (await world.submit(body, key="k")).status_code == 202
 
 
 @pytest.mark.requirement("ARS-88")

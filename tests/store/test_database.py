@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import Session, col, select
 
+from arap_service.domain.errors import InvalidRequest
 from arap_service.store.database import Database, StoreUnavailable, WriteSession
 from arap_service.store.tables import Person, Task
 from tests.clock import START, FakeClock
@@ -198,6 +199,7 @@ def test_missing_folder_is_named(tmp_path: Path) -> None:
 
 AS_NOBODY = """
 import os, sys
+from arap_service.domain.errors import InvalidRequest
 from arap_service.store.database import Database, StoreUnavailable
 if os.geteuid() == 0:
     os.setgid(65534)
@@ -306,6 +308,24 @@ def test_impossible_task_is_unstorable(database: Database, clock: FakeClock, cha
     with pytest.raises(DBAPIError):
         database.write_now(lambda session: session.add(a_task(now=clock(), **changes)))
     assert database.read_now(count) == 0
+
+
+def test_value_without_a_form_is_a_fault_of_the_input(database: Database, clock: FakeClock) -> None:
+    """PostgreSQL stores no NUL: whoever sent one is told so, and nothing else of the unit of work is kept."""
+
+    def work(session: WriteSession) -> None:
+        session.add(a_task("task_1", now=clock()))
+        session.flush()
+        session.add(a_task("task_2", now=clock(), subject_id="a\x00b"))
+
+    if database.is_sqlite:
+        database.write_now(work)
+        stored = database.read_now(lambda session: session.get_one(Task, "task_2").subject_id)
+        assert stored == "a\x00b"
+    else:
+        with pytest.raises(InvalidRequest):
+            database.write_now(work)
+        assert database.read_now(count) == 0
 
 
 @pytest.mark.requirement("ARS-37")
