@@ -14,7 +14,7 @@ from arap_service import audit
 from arap_service.context import Context
 from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import TaskExpired, UnknownTask
-from arap_service.domain.revealing import Reveal, Revealed, Shown, reveal
+from arap_service.domain.revealing import Reveal, Shown, reveal
 from arap_service.domain.reviewers import Eligible, Ineligible
 from arap_service.domain.visible import visible
 from arap_service.protocol.approval import pending_approval
@@ -85,11 +85,7 @@ class _Told:
         task, template = self.task, self.task.template
         about, asked = tuple_of(task, self.seal), self.seal.open("request_sealed", task.request_sealed)
         call: Mapping[str, Any] = asked.get("tool_call", {})
-        shown = _values(about, call, template)
         refusal = why_not(caller, task, self.board, decider, now=self.now)
-        entries = audit.entries_of(self.session, task.id)
-        names = names_for(self.session, self.board, entries)
-        titles = {step.step_id: step.title for step in self.board.steps}
         approval = votes.approval_of(self.session, task.id)
         pending = task.status == "pending"
         return RequestDetail(
@@ -107,13 +103,11 @@ class _Told:
             action={"name": visible(task.action_name)},
             submitter=task.submitter,
             client_id=task.client_id,
-            agent=None if task.agent is None else visible(task.agent),
+            agent=_visible(task.agent),
             server=_visible(task.server),
             tool=_visible(task.tool),
             tool_title=_visible(call.get("title")),
-            arguments=shown.arguments,
-            facts=shown.facts,
-            hidden=shown.hidden,
+            **_values(about, call, template),
             arguments_hash=task.arguments_hash,
             complete=call.get("complete", True) is True,
             justification=_justification(about.context, asked),
@@ -125,17 +119,26 @@ class _Told:
             expires_at=task.expires_at,
             ended_at=task.ended_at,
             ended_by=task.ended_by,
-            steps=tuple(self._steps()),
-            votes=tuple(self._votes(names)),
-            history=tuple(history_of(entries, names=names, titles=titles)),
+            **self._course(),
             approval=None if approval is None else _approval(approval),
-            executions=tuple(_execution(row) for row in votes.executions_of(self.session, task.id)),
             may_decide=refusal is None,
             why_not=None if refusal == "ended" else refusal,
             max_approved_until=latest_end(task, now=self.now) if pending else None,
             pending_approval=self._pending_approval() if pending else None,
             reason_required=frozenset(template["reason_required"]),
         )
+
+    def _course(self) -> dict[str, Any]:
+        """Steps, votes, history and reports."""
+        entries = audit.entries_of(self.session, self.task.id)
+        names = names_for(self.session, self.board, entries)
+        titles = {step.step_id: step.title for step in self.board.steps}
+        return {
+            "steps": tuple(self._steps()),
+            "votes": tuple(self._votes(names)),
+            "history": tuple(history_of(entries, names=names, titles=titles)),
+            "executions": tuple(_execution(row) for row in votes.executions_of(self.session, self.task.id)),
+        }
 
     def _steps(self) -> Sequence[StepView]:
         return [
@@ -184,14 +187,8 @@ class _Told:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Values:
-    arguments: tuple[ArgumentView, ...]
-    facts: tuple[ArgumentView, ...]
-    hidden: tuple[str, ...]
-
-
-def _values(about: Tuple4, call: Mapping[str, Any], template: Mapping[str, Any]) -> _Values:
+def _values(about: Tuple4, call: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Arguments, facts, and the names of what is hidden; without a tool call everything asked counts as arguments."""
     allowed: Reveal = template["reveal"]
     mask = template["mask"]
     asked = {
@@ -206,10 +203,10 @@ def _values(about: Tuple4, call: Mapping[str, Any], template: Mapping[str, Any])
     }
     if not call:
         everything = reveal(asked, allowed=allowed, mask=mask)
-        return _Values(_views(everything.shown), (), everything.hidden)
-    arguments: Revealed = reveal(call.get("arguments", {}), allowed=allowed, mask=mask)
+        return {"arguments": _views(everything.shown), "facts": (), "hidden": everything.hidden}
+    arguments = reveal(call.get("arguments", {}), allowed=allowed, mask=mask)
     facts = reveal(asked, allowed="whole", mask=mask)
-    return _Values(_views(arguments.shown), _views(facts.shown), arguments.hidden)
+    return {"arguments": _views(arguments.shown), "facts": _views(facts.shown), "hidden": arguments.hidden}
 
 
 def _views(shown: Sequence[Shown]) -> tuple[ArgumentView, ...]:

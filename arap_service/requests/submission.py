@@ -1,7 +1,7 @@
 """Submission of an access request: the sixteen steps of the catalogue, in their order (ARS-10).
 
-Each step lives where its rule lives; this module is the order. A retry under the same key is recognised before anything
-of the binding is looked at, and a failed attempt leaves no trace (ARS-39, ARS-48).
+Each step lives where its rule lives; this module is the order. A retry under the same key outranks every fault of its
+binding, which may be long expired by then, and a failed attempt leaves no trace (ARS-39, ARS-48).
 """
 
 from dataclasses import dataclass, replace
@@ -156,8 +156,8 @@ async def _create(ctx: Context, attempt: Attempt, order: Order) -> Submitted:
         if earlier is not None:
             return earlier, None
         denial = tasks.find_denial(session, order.proof.bound.evaluation_id or "")
-        grounds = {} if denial is None else {"rule_id": denial.rule_id, "reason": denial.reason}
-        task, status_code = create(ctx, session, replace(order, **grounds))
+        recorded = order if denial is None else replace(order, rule_id=denial.rule_id, reason=denial.reason)
+        task, status_code = create(ctx, session, recorded)
         session.flush()
         made = _answer(ctx, session, order.caller, task, status_code)
         ctx.checkpoint("submit.before_commit")
