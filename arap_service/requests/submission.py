@@ -96,7 +96,10 @@ async def submit(ctx: Context, caller: Caller, raw: bytes, *, idempotency_key: s
 
 def _earlier(ctx: Context, session: Session, attempt: Attempt, proof: Proof | None) -> Submitted | None:
     """Steps 4 and 12, as far as the binding is proven: what the same key or binding made before."""
-    return _repeated(ctx, session, attempt) or (proof and _used(ctx, session, attempt, proof))
+    repeated = _repeated(ctx, session, attempt)
+    if repeated is not None or proof is None:
+        return repeated
+    return _used(ctx, session, attempt, proof)
 
 
 def _repeated(ctx: Context, session: Session, attempt: Attempt) -> Submitted | None:
