@@ -31,7 +31,7 @@ Answer = Callable[[dict[str, Any]], Response]
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Upstream]:
     upstream = Upstream(UpstreamSettings(url=url), name="gate")
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             await group.start(upstream.run)
             yield upstream

@@ -24,7 +24,7 @@ async def running(
     settings: UpstreamSettings, *, sleep: Callable[[float], object] | None = None
 ) -> AsyncIterator[Upstream]:
     upstream = Upstream(settings, name="gate") if sleep is None else Upstream(settings, name="gate", sleep=sleep)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             await group.start(upstream.run)
             yield upstream

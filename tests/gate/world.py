@@ -95,7 +95,7 @@ class World:
 @asynccontextmanager
 async def connected(server: Any, *extensions: Any, **options: Any) -> AsyncIterator[Client]:
     """The SDK's client over `server`, bounded in time."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with Client(server, extensions=list(extensions), **options) as client:
             yield client
 
