@@ -223,19 +223,15 @@ def _check_holdable(data: Mapping[str, Any]) -> None:
         below: list[Any] = []
         for parent in level:
             for value in (*parent, *parent.values()) if isinstance(parent, Mapping) else parent:
-                kind = type(value)  # asked for once: this runs for every value of every evaluation
-                if kind is dict or kind is list:
-                    below.append(value)
-                elif kind is str or isinstance(value, str):
+                if type(value) is str or isinstance(value, str):  # this runs for every value of every evaluation
                     # The engine reads a text up to the first NUL, and "alice\0x" would be "alice" to a rule.
                     if "\0" in value:
                         raise ExpressionError("text")
-                elif isinstance(value, int):
-                    # The engine takes 2^63 to 2^64-1 for unsigned numbers.
-                    if not -_INT64 <= value < _INT64:
-                        raise ExpressionError("number")
                 elif isinstance(value, _CONTAINERS):
                     below.append(value)
+                elif isinstance(value, int) and not -_INT64 <= value < _INT64:
+                    # The engine takes 2^63 to 2^64-1 for unsigned numbers.
+                    raise ExpressionError("number")
         if not below:
             return
         level = below
