@@ -48,29 +48,32 @@ def append(
     detail: Mapping[str, JsonValue],
     now: datetime,
     evaluation_id: str | None = None,
+    opens_chain: bool = False,
 ) -> AuditEntry:
     """Add one entry to `chain` within the caller's transaction; concurrent appends to one chain wait for each other.
 
-    `detail` holds no token, argument, justification or key; its numbers are plain integers.
+    `detail` holds no token, argument, justification or key; its numbers are plain integers. `opens_chain` spares the
+    look for earlier entries where the chain's name has just been made.
     """
-    text = canonical(dict(detail)).decode()
-    seq, previous = _next_place(session, chain)
-    at = now.replace(microsecond=0)
+    session.flush()
+    seq, previous = (1, GENESIS) if opens_chain else _next_place(session, chain)
     entry = AuditEntry(
         chain=chain,
         seq=seq,
-        at=at,
+        at=now.replace(microsecond=0),
         kind=kind,
         actor=actor,
         evaluation_id=evaluation_id,
-        detail=text,
+        detail=canonical(dict(detail)).decode(),
         previous=previous,
         hash="",
     )
     entry.hash = link(entry)
     session.add(entry)
-    session.flush()
-    session.execute(update(AuditHead).where(col(AuditHead.chain) == chain).values(hash=entry.hash))
+    if opens_chain:
+        session.add(AuditHead(chain=chain, seq=seq, hash=entry.hash))
+    else:
+        session.execute(update(AuditHead).where(col(AuditHead.chain) == chain).values(hash=entry.hash))
     return entry
 
 

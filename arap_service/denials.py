@@ -119,6 +119,7 @@ def record_offer(session: WriteSession, offer: Offer) -> None:
         },
         now=row.evaluated_at,
         evaluation_id=row.evaluation_id,
+        opens_chain=True,
     )
 
 

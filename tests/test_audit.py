@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from sqlalchemy import delete, update
+from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
 from arap_service import audit
@@ -189,3 +190,21 @@ def test_entry_of_failed_work_is_not_kept(database: Database, clock: FakeClock) 
     assert database.read_now(audit.chains) == []
     write_three(database, clock)
     assert isinstance(database.read_now(lambda session: audit.verify_chain(session, "task_1")), Verified)
+
+
+def test_chain_that_is_opened_without_a_look_goes_on_like_any_other(database: Database, clock: FakeClock) -> None:
+    """Sparing the look changes nothing about the links, and a chain cannot be opened twice."""
+
+    def work(session: WriteSession) -> None:
+        for number in range(3):
+            audit.append(
+                session, "task_1", kind="k", actor="a", detail={"n": number}, now=clock(), opens_chain=number == 0
+            )
+
+    database.write_now(work)
+    verified = database.read_now(lambda session: audit.verify_chain(session, "task_1"))
+    assert isinstance(verified, Verified)
+    assert verified.length == 3
+    with pytest.raises(IntegrityError):
+        database.write_now(work)
+    assert database.read_now(lambda session: audit.verify_chain(session, "task_1")) == verified

@@ -260,7 +260,7 @@ def _audit(session: WriteSession, task: Task, order: Order, evaluations: Sequenc
         "pending_until": task.pending_until.isoformat(),
         "body_digest": task.body_digest,
     }
-    record(session, task, "task_submitted", order.caller.principal, detail, now=order.now)
+    record(session, task, "task_submitted", order.caller.principal, detail, now=order.now, is_first=True)
 
 
 def _remember(session: WriteSession, task: Task, order: Order, status_code: int) -> None:

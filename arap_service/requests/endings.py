@@ -110,10 +110,26 @@ def carry_out(ctx: Context, session: WriteSession, moved: Moved, cause: Cause, *
 
 
 def record(
-    session: WriteSession, task: Task, kind: str, actor: str, detail: Mapping[str, JsonValue], *, now: datetime
+    session: WriteSession,
+    task: Task,
+    kind: str,
+    actor: str,
+    detail: Mapping[str, JsonValue],
+    *,
+    now: datetime,
+    is_first: bool = False,
 ) -> None:
-    """Append to the audit chain of a task."""
-    audit.append(session, task.id, kind=kind, actor=actor, detail=detail, now=now, evaluation_id=task.evaluation_id)
+    """Append to the audit chain of a task; `is_first` for the entry that comes with its creation."""
+    audit.append(
+        session,
+        task.id,
+        kind=kind,
+        actor=actor,
+        detail=detail,
+        now=now,
+        evaluation_id=task.evaluation_id,
+        opens_chain=is_first,
+    )
 
 
 def latest_end(task: Task, *, now: datetime) -> datetime:
