@@ -180,7 +180,7 @@ class ScriptedService:
                 "status": task["status"],
                 "status_endpoint": url,
                 "expires_at": task["expires_at"],
-                "links": {"cancel": f"{url}/cancel"},
+                "links": {"cancel": f"{url}/cancel", "review": f"{url}/canary-review"},
                 "display": task.get("display", {}),
             }
         }

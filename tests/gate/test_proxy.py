@@ -153,6 +153,26 @@ async def test_a_missing_capability_is_named_with_status_400(gateway: HttpGatewa
     assert answer.json()["error"]["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
 
 
+@pytest.mark.requirement("PEP-117")
+async def test_the_cancelled_notification_cancels_no_task(gateway: HttpGateway) -> None:
+    """MCP Tasks extension, Task Cancellation; the notification names the request that created the task."""
+    token = gateway.issuer.token()
+    params = {"name": "wire", "arguments": {"to": "acct-991", "amount": 1}}
+    created = await gateway.post("tools/call", params, token=token, mcp_name="wire")
+    task_id = created.json()["result"]["taskId"]
+    for named in ({"requestId": 1}, {"requestId": task_id}):
+        body = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": named}
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": "2026-07-28",
+            "authorization": f"Bearer {token}",
+        }
+        async with httpx2.AsyncClient() as http:
+            assert (await http.post(gateway.url, json=body, headers=headers)).status_code == 202
+    state = await gateway.post("tasks/get", {"taskId": task_id}, token=token, mcp_name=task_id)
+    assert state.json()["result"]["status"] == "working"
+
+
 async def test_a_routing_header_for_another_task_is_refused_and_its_absence_is_not(gateway: HttpGateway) -> None:
     token = gateway.issuer.token()
     params = {"taskId": "tsk_1"}
