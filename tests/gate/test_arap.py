@@ -353,7 +353,6 @@ async def test_a_task_that_is_born_approved_needs_no_poll(backend: ArapBackend, 
     assert [got for got in service.received if got.method == "GET" and "/requests/" in got.url] == []
 
 
-@pytest.mark.requirement("PEP-45")
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [("30", 30.0), ("Thu, 30 Apr 2026 20:02:00 GMT", 120.0), ("soon", None), ("999999999", 86_400.0)],
