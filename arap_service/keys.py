@@ -340,12 +340,13 @@ async def rotate(database: Database, ring: KeyRing, *, use: Use, now: datetime) 
 
     def work(session: WriteSession) -> str:
         lock_signing_keys(session)
-        for row in stored_signing_keys(session):
-            if row.use == use and row.retired_at is None:
-                row.retired_at = now + LEAD
-                row.remove_at = now + LEAD + KEEP  # PDP-34
-                session.add(row)
-        fresh = new_signing_key(use, ring, now=now, active_from=now + LEAD)
+        signing = [row for row in stored_signing_keys(session) if row.use == use and row.retired_at is None]
+        for row in signing:
+            row.retired_at = now + LEAD
+            row.remove_at = now + LEAD + KEEP  # PDP-34
+            session.add(row)
+        # Where there is nothing to take over from, nobody can wait.
+        fresh = new_signing_key(use, ring, now=now, active_from=now + LEAD if signing else now)
         session.add(fresh)
         return fresh.kid
 

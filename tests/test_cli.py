@@ -1,0 +1,248 @@
+"""The command line as an operator meets it: real processes, what they print, and how they end."""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from typing import IO, Any
+
+import httpx2
+import pytest
+
+ARAP = [sys.executable, "-c", "from arap_service.cli import main; main()"]
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ARAP_")}
+
+
+def run(
+    *arguments: str, stdin: str = "", environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The finished command."""
+    return subprocess.run(
+        [*ARAP, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=ENVIRONMENT | dict(environment or {}),
+    )
+
+
+def failure(*arguments: str, **options: Any) -> str:
+    """What a command that fails says; never a traceback, always on standard error."""
+    finished = run(*arguments, **options)
+    assert finished.returncode == 1, finished.stderr
+    assert finished.stdout == ""
+    said = [line for line in finished.stderr.splitlines() if line.startswith("arap: ")]
+    assert said
+    assert "Traceback" not in finished.stderr
+    return "\n".join(said)
+
+
+def _forward(stream: IO[str], lines: "Queue[str]") -> None:
+    for line in stream:
+        lines.put(line)
+
+
+@contextmanager
+def serving(config: Path, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The running service and its address."""
+    process = subprocess.Popen(
+        [*ARAP, "serve", "--config", str(config), *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT | environment,
+    )
+    lines: Queue[str] = Queue()
+    assert process.stdout is not None
+    stdout, stderr = process.stdout, process.stderr
+    reader = threading.Thread(target=_forward, args=(stdout, lines))
+    drain = threading.Thread(target=lambda: stderr.read() if stderr else None)
+    reader.start()
+    drain.start()
+    try:
+        line = lines.get(timeout=60)
+        assert line.startswith("arap: listening on http://127.0.0.1:")
+        yield process, line.rsplit(" ", 1)[-1].strip()
+    finally:
+        process.kill()
+        process.wait(timeout=30)
+        reader.join(timeout=30)
+        drain.join(timeout=30)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that `arap init --dev` has filled."""
+    folder = tmp_path_factory.mktemp("prepared") / "dev"
+    finished = run("init", "--dev", str(folder))
+    assert finished.returncode == 0, finished.stderr
+    return folder
+
+
+@pytest.fixture
+def dev(prepared: Path, tmp_path: Path) -> Path:
+    """A copy of it for one test."""
+    shutil.copytree(prepared, tmp_path / "dev")
+    return tmp_path / "dev"
+
+
+def config_of(dev: Path) -> Path:
+    """Its configuration, listening on any free port."""
+    path = dev / "any-port.yaml"
+    path.write_text((dev / "arap.yaml").read_text().replace("bind: 127.0.0.1:8400", "bind: 127.0.0.1:0"))
+    return path
+
+
+def test_dev_configuration_serves_at_once_and_its_secrets_work(dev: Path) -> None:
+    """Fresh folder to access token; secrets are readable by their owner alone and stand nowhere else."""
+    secrets = json.loads((dev / "secrets.json").read_text())
+    for name in ("secrets.json", "keys.json", "arap.yaml", "arap.db"):
+        assert (dev / name).stat().st_mode & 0o077 == 0
+    assert not any(secret in (dev / "arap.yaml").read_text() for secret in secrets["clients"].values())
+    with serving(config_of(dev)) as (_, url):
+        ready = httpx2.get(f"{url}/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (200, "ok")
+        for client_id, secret in secrets["clients"].items():
+            form = {"grant_type": "client_credentials"}
+            answer = httpx2.post(f"{url}/issuer/token", data=form, auth=(client_id, secret))
+            assert answer.status_code == 200
+        assert httpx2.get(f"{url}/login").status_code == 200
+
+
+def test_service_stops_with_status_zero_on_a_signal_and_with_its_supervisor(dev: Path) -> None:
+    """Whoever holds standard input may die in any way: the pipe ends, and so does the service."""
+    config = config_of(dev)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with serving(config) as (process, _):
+            process.send_signal(number)
+            assert process.wait(timeout=30) == 0
+    with serving(config, "--die-with-stdin") as (process, url):
+        assert httpx2.get(f"{url}/healthz").status_code == 200
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(timeout=30) == 0
+
+
+def test_taken_port_is_one_line(dev: Path) -> None:
+    with serving(config_of(dev)) as (_, url):
+        port = url.rpartition(":")[2]
+        said = failure("serve", "--config", str(dev / "arap.yaml"), environment={"ARAP_BIND": f"127.0.0.1:{port}"})
+    assert "cannot listen" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_bind_beyond_loopback_is_refused_while_the_transport_is_not_safe(dev: Path) -> None:
+    said = failure("serve", "--config", str(dev / "arap.yaml"), environment={"ARAP_BIND": "0.0.0.0:8400"})
+    assert "must be a loopback address" in said
+
+
+def test_locked_database_is_one_line(dev: Path) -> None:
+    other = sqlite3.connect(dev / "arap.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    try:
+        said = failure("people", "import", str(people_file(dev)), "--config", str(dev / "arap.yaml"))
+    finally:
+        other.close()
+    assert "is locked by another process" in said
+
+
+def people_file(dev: Path) -> Path:
+    path = dev / "people.yaml"
+    path.write_text(
+        """
+people:
+  - id: dana
+    name: Dana
+    groups: [reviewers]
+    identities: [{iss: https://idp.example, sub: dana-7}]
+"""
+    )
+    return path
+
+
+def test_database_of_no_release_is_not_served(dev: Path) -> None:
+    (dev / "arap.db").unlink()
+    said = failure("serve", "--config", str(dev / "arap.yaml"))
+    assert "arap migrate" in said
+    assert run("migrate", "--config", str(dev / "arap.yaml")).returncode == 0
+    with serving(config_of(dev)) as (_, url):
+        assert httpx2.get(f"{url}/readyz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["serve", "--config", "{}/missing.yaml"], "cannot be read"),
+        (["init", "{}"], "--dev"),
+        (["init", "--dev", "{}"], "the folder is not empty"),
+        (["policy", "check", "{}/missing.yaml"], "No such file"),
+        (["policy", "check", "{}/arap.yaml"], "policy: line 2"),
+        (["policy", "check", "{}/arap.db"], "not UTF-8"),
+        (["people", "import", "{}/policy.yaml", "--config", "{}/arap.yaml"], "people"),
+        (["account", "add", "dana", "--person", "nobody", "--config", "{}/arap.yaml"], "there is no person nobody"),
+        (["account", "add", "ada", "--person", "grace", "--config", "{}/arap.yaml"], "belongs to somebody else"),
+        (["account", "add", " ", "--person", "grace", "--config", "{}/arap.yaml"], "1 to 100 characters"),
+        (["account", "add", "grace", "--person", "grace", "--password-stdin", "--config", "{}/arap.yaml"], "password"),
+    ],
+)
+def test_mistake_of_an_operator_is_named_without_a_traceback(arguments: list[str], expected: str, dev: Path) -> None:
+    assert expected in failure(*(argument.replace("{}", str(dev)) for argument in arguments), stdin="short\n")
+
+
+def test_people_and_accounts_are_brought_in_and_every_change_is_audited(dev: Path) -> None:
+    config = ["--config", str(dev / "arap.yaml")]
+    path = people_file(dev)
+    for _ in range(2):
+        assert run("people", "import", str(path), *config).stdout == "1 people are up to date.\n"
+    given = run(
+        "account", "add", "Dana", "--person", "dana", "--password-stdin", *config, stdin="a long enough password\n"
+    )
+    assert given.stdout == "Account Dana is ready.\n"
+    assert "password " in run("account", "add", "dana", "--person", "dana", *config).stdout
+    with sqlite3.connect(dev / "arap.db") as database:
+        identities = database.execute("SELECT iss, sub FROM identity WHERE person_id = 'dana' ORDER BY iss").fetchall()
+        groups = database.execute("SELECT group_name FROM membership WHERE person_id = 'dana'").fetchall()
+        kinds = database.execute("SELECT kind FROM audit_entry WHERE chain = 'configuration'").fetchall()
+    database.close()
+    assert identities == [("http://127.0.0.1:8400", "dana"), ("https://idp.example", "dana-7")]
+    assert groups == [("reviewers",)]
+    assert [kind for (kind,) in kinds].count("person_imported") == 4
+    assert [kind for (kind,) in kinds].count("account_set") == 4
+    path.write_text(path.read_text().replace("id: dana", "id: eve"))
+    assert "already belongs to dana" in failure("people", "import", str(path), *config)
+
+
+def test_audit_that_was_tampered_with_is_named(dev: Path) -> None:
+    config = ["--config", str(dev / "arap.yaml")]
+    assert run("audit", "verify", *config).stdout == "1 chains are whole.\n"
+    with sqlite3.connect(dev / "arap.db") as database:
+        database.execute("UPDATE audit_entry SET actor = 'nobody' WHERE seq = 2")
+    database.close()
+    assert "chain configuration is broken at entry 2" in failure("audit", "verify", *config)
+
+
+def test_new_signing_key_is_published_at_the_next_start(dev: Path) -> None:
+    """The old one stays published beside it (PDP-34); the first of all is in force at once."""
+    made = [run("keys", "rotate", "binding", "--config", str(dev / "arap.yaml")).stdout.split()[1] for _ in range(2)]
+    with serving(config_of(dev)) as (_, url):
+        kids = {each["kid"] for each in httpx2.get(f"{url}/jwks.json").json()["keys"]}
+    assert {kid for kid in kids if kid.startswith("binding-")} == set(made)
+
+
+def test_rules_that_are_in_order_are_said_to_be(dev: Path) -> None:
+    finished = run("policy", "check", str(dev / "policy.yaml"))
+    assert (finished.returncode, "in order" in finished.stdout) == (0, True)
