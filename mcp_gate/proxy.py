@@ -37,6 +37,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mcp_gate import callbacks
+from mcp_gate.errors import Unavailable
 from mcp_gate.extension import Gate
 from mcp_gate.front_auth import JwtVerifier
 from mcp_gate.runtime import Parts
@@ -48,6 +49,7 @@ from mcp_gate.upstream import Upstream
 OWN_META: Final = "io.modelcontextprotocol/"
 PROGRESS_META: Final = "progressToken"
 NEEDS_INPUT: Final = "The upstream asks for input, which this protocol version cannot carry"
+UPSTREAM_SILENT: Final = "The server behind the gateway does not answer; the tool did not run"
 GRACEFUL_SECONDS: Final = 10
 
 log = structlog.get_logger(__name__)
@@ -62,12 +64,16 @@ class UpstreamTools:
         self._cache: dict[str, tuple[types.Tool, KnownTool]] = {}
 
     async def find(self, name: str) -> KnownTool | None:
-        """The tool `name`; an unknown one makes us list again."""
+        """The tool `name`; an unknown one makes us list again.
+
+        Raises:
+            Unavailable: the upstream cannot be asked, which is no proof that the tool is gone.
+        """
         if name not in self._upstream.tools:
             try:
                 await self._upstream.refresh()
             except MCPError:
-                return None
+                raise Unavailable(UPSTREAM_SILENT) from None
         tool = self._upstream.tools.get(name)
         if tool is None:
             return None

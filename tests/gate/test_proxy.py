@@ -18,8 +18,11 @@ from mcp.shared.exceptions import MCPError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arap_service.protocol.callback import sign
-from mcp_gate.proxy import build
+from mcp_gate.errors import Unavailable
+from mcp_gate.proxy import UpstreamTools, build
 from mcp_gate.settings import ConfigurationInvalid
+from mcp_gate.settings import Upstream as UpstreamSettings
+from mcp_gate.upstream import Upstream
 from tests.gate.gateways import HttpGateway, http_gateway, stdio_upstream
 from tests.gate.live import serving
 from tests.gate.scripted_service import HOST
@@ -309,6 +312,14 @@ async def test_the_front_answers_to_its_public_name_and_to_no_other(
     """DNS rebinding: the name in the request must be ours."""
     answer = await gateway.post("server/discover", {}, token=gateway.issuer.token(), host=host)
     assert answer.status_code == status
+
+
+@pytest.mark.requirement("PEP-105", "PEP-106")
+async def test_a_tool_that_cannot_be_looked_up_is_not_taken_for_gone() -> None:
+    """An upstream that is away for a moment must not end the tasks that wait for it."""
+    upstream = Upstream(UpstreamSettings(command="never-started"), name="treasury")
+    with pytest.raises(Unavailable):
+        await UpstreamTools(upstream, {}).find("wire")
 
 
 def test_a_gateway_without_an_upstream_is_refused(world: World) -> None:
