@@ -100,6 +100,7 @@ def _announce(listening: socket.socket) -> None:
 
 
 def _watch_stdin(server: Server) -> None:
-    while sys.stdin.buffer.read(4096):
+    # Not through sys.stdin: this thread would hold its lock when the process ends, and Python aborts then.
+    while os.read(sys.stdin.fileno(), 4096):
         pass
     server.should_exit = True

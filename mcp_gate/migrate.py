@@ -27,7 +27,7 @@ class SchemaOutdated(Exception):
     """The database isn't at the tables of this release; the text names the command that helps."""
 
 
-def upgrade(url: str, *, busy_seconds: float = 60.0) -> None:
+def upgrade(url: str, *, busy_seconds: float = 10.0) -> None:
     """Applies what is missing.
 
     Raises:

@@ -5,7 +5,9 @@ forwarded, because nobody would decide about them. No token of a caller reaches 
 COAZ, "Token Integrity".
 """
 
+import os
 import shutil
+import signal
 import socket
 import sys
 import threading
@@ -255,6 +257,9 @@ async def serve(gateway: Gateway, *, die_with_stdin: bool = False) -> None:
     server = uvicorn.Server(config)
     if die_with_stdin:
         threading.Thread(target=_exit_with_stdin, args=(server,), daemon=True).start()
+    # uvicorn raises the signal again once it has stopped; by then there is nothing left to interrupt.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
     with _listening(gateway.settings) as listener:
         await server.serve(sockets=[listener])
 
@@ -276,6 +281,7 @@ def _listening(settings: GateSettings) -> Iterator[socket.socket]:
 
 def _exit_with_stdin(server: uvicorn.Server) -> None:
     """Stop when the supervisor, who holds the other end of stdin, is gone however it went."""
-    while sys.stdin.buffer.read(4096):
+    # Not through sys.stdin: this thread would hold its lock when the process ends, and Python aborts then.
+    while os.read(sys.stdin.fileno(), 4096):
         pass
     server.should_exit = True

@@ -76,7 +76,8 @@ def _verifier(settings: GateSettings) -> JwtVerifier:
 
 
 def _stop_with_stdin(server: uvicorn.Server) -> None:
-    while sys.stdin.buffer.read(4096):
+    # Not through sys.stdin: this thread would hold its lock when the process ends, and Python aborts then.
+    while os.read(sys.stdin.fileno(), 4096):
         pass
     server.should_exit = True
 

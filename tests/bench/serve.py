@@ -4,6 +4,7 @@ Every floor ends when its standard input does.
 """
 
 import contextlib
+import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -123,7 +124,8 @@ def main(name: str, *arguments: str) -> None:
 
 
 def _end_with_stdin(server: uvicorn.Server) -> None:
-    while sys.stdin.buffer.read(4096):
+    # Not through sys.stdin: this thread would hold its lock when the process ends, and Python aborts then.
+    while os.read(sys.stdin.fileno(), 4096):
         pass
     server.should_exit = True
 
