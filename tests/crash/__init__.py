@@ -1,0 +1,1 @@
+"""Real processes, killed at named points and started again."""

@@ -1,0 +1,44 @@
+"""Being told to stop is no death: status 0, nothing left, whether by a signal or by the end of a supervisor."""
+
+import signal
+
+import pytest
+
+from tests.crash.conftest import NewStory
+from tests.crash.processes import Server, is_held, until
+from tests.crash.world import begun
+
+
+@pytest.mark.crash
+@pytest.mark.anyio
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+async def test_a_signal_stops_service_and_gate_with_status_0(new_story: NewStory, number: signal.Signals) -> None:
+    """While a supervisor still holds their stdin, too."""
+    async with begun(new_story("sqlite")) as story:
+        await story.begin()
+        for server in (story.gate, story.service):
+            assert server.process is not None
+            server.process.send_signal(number)
+            await _ended_well(server)
+
+
+@pytest.mark.crash
+@pytest.mark.anyio
+async def test_the_end_of_the_supervisor_stops_service_and_gate_with_status_0(new_story: NewStory) -> None:
+    """However it ended: what the operating system does to its pipes is all that is needed."""
+    async with begun(new_story("sqlite")) as story:
+        await story.begin()
+        for server in (story.service, story.gate):
+            assert server.process is not None
+            assert server.process.stdin is not None
+            server.process.stdin.close()
+            await _ended_well(server)
+
+
+async def _ended_well(server: Server) -> None:
+    process = server.process
+    assert process is not None
+    await until(lambda: process.poll() is not None, f"{server.name} has stopped")
+    assert process.returncode == 0, server.tail()
+    assert "Traceback" not in server.tail()
+    assert not is_held(server.port)
