@@ -488,7 +488,7 @@ async def test_revocation_needs_its_own_right_and_an_approval_in_force(world: Wo
     assert await told(person("ann"), approval=late.approval.id) is InvalidTaskState
 
 
-@pytest.mark.requirement("ARS-92", "ARS-93", "ARS-94", "ARS-97")
+@pytest.mark.requirement("ARS-92", "ARS-93", "ARS-94")
 @pytest.mark.parametrize(
     ("events", "decision", "told"),
     [
@@ -502,7 +502,7 @@ async def test_revocation_needs_its_own_right_and_an_approval_in_force(world: Wo
 async def test_notification_is_written_with_the_decision(
     world: World, events: list[str] | None, decision: str, *, told: bool
 ) -> None:
-    """Catalogue ARS-92 to ARS-94, ARS-97: only wanted events, the state as given, no result, in the outbox."""
+    """Catalogue ARS-92 to ARS-94: only wanted events, the state as given, no result, in the outbox."""
     state = {"täsk": [1, "x"]}
     callback = {"endpoint": CALLBACK, "state": state, **({} if events is None else {"events": events})}
     task_id = await world.pending(callback=callback)

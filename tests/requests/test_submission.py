@@ -112,7 +112,7 @@ async def test_evaluators_decide_at_once(world: World, arguments: dict[str, Any]
     assert kinds.count("evaluator_heard") == len(kinds) - 1 - (code == 201)
 
 
-@pytest.mark.requirement("ARS-01", "ARS-02")
+@pytest.mark.requirement("ARS-02")
 async def test_caller_without_the_right_is_refused_before_anything_else(world: World) -> None:
     """Catalogue ARS-02: neither the scope nor the rule for this subject; nothing about the denial is disclosed."""
     body = await world.body()
