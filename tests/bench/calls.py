@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 from tests.bench.figures import ROOT, Figure, in_turns, quantile
 from tests.bench.load import LoadFailed
 from tests.bench.servers import free_port, python, running
-from tests.bench.service import Service, service
+from tests.bench.service import POLL_SECONDS, Service, service
 from tests.bench.size import Size
 
 RULES: Final = "gate_rules.yaml"
@@ -148,7 +148,11 @@ def _gate(folder: Path, ours: Service, **more: Any) -> Path:
         "anonymous": {"iss": ours.url, "sub": "priya", "client": "assistant"},
         "database": f"sqlite:///{folder / 'gate.db'}",
         "key_file": str(folder / "keys.yaml"),
-        "limits": {"open_tasks": _NO_LIMIT, "submissions_per_minute": _NO_LIMIT},
+        "limits": {
+            "open_tasks": _NO_LIMIT,
+            "submissions_per_minute": _NO_LIMIT,
+            "poll_interval_seconds": POLL_SECONDS,
+        },
         **more,
     }
     path = folder / "gate.yaml"

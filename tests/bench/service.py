@@ -22,6 +22,8 @@ SCOPES: Final = ("authzen:evaluate", "arap:submit", "arap:status", "arap:result"
 EVALUATION: Final = "/access/v1/evaluation"
 SUBMISSION: Final = "/access/v1/request"
 RATES: Final = ("evaluations_per_minute", "submissions_per_minute", "requestable_denials_per_minute")
+POLL_SECONDS: Final = 3600
+"""Tasks that wait are not polled while something else is measured."""
 _NO_LIMIT: Final = 1_000_000_000
 
 
@@ -62,7 +64,7 @@ def service(folder: Path, *, rules: str, authenticated: bool = True) -> Iterator
         "policy_path": str(HERE / rules),
         "key_file": "keys.json",
         "builtin_issuer": {"enabled": True, "token_seconds": 3600, "clients": [client]},
-        "limits": dict.fromkeys(RATES, _NO_LIMIT),
+        "limits": {**dict.fromkeys(RATES, _NO_LIMIT), "poll_seconds": POLL_SECONDS},
         "log_level": "error",
     }
     if not authenticated:
