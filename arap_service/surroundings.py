@@ -81,12 +81,7 @@ async def open_context(
         clock=clock,
         new_id=new_id,
         checkpoint=checkpoint,
-        outbound=outbound
-        or Outbound(
-            ports=limits.callback_ports,
-            insecure_loopback=settings.insecure_loopback,
-            timeout=limits.callback_timeout_seconds,
-        ),
+        outbound=outbound or _guarded(settings),
         rates=Rates(
             {
                 "submission": limits.submissions_per_minute,
@@ -97,4 +92,12 @@ async def open_context(
             clock=clock,
         ),
         log=log,
+    )
+
+
+def _guarded(settings: Settings) -> Outbound:
+    return Outbound(
+        ports=settings.limits.callback_ports,
+        insecure_loopback=settings.insecure_loopback,
+        timeout=settings.limits.callback_timeout_seconds,
     )
