@@ -95,13 +95,16 @@ class Engine:
         self._completion = Completion(core, wake=self.wake, submitting=submitting)
         self._creation = Creation(core, self._completion, submitting=submitting)
         self._deliveries = Deliveries(core)
-        self._poller = Poller(
+        self._poller = self._poller_of(core, idle=idle)
+
+    def _poller_of(self, core: Core, *, idle: timedelta) -> Poller:
+        return Poller(
             self._completion,
-            due=lambda: duty.due(core.clock()),
-            soonest=duty.soonest,
+            due=lambda: core.duty.due(core.clock()),
+            soonest=core.duty.soonest,
             deliver=self._deliveries.deliver,
             purge=self.purge,
-            clock=clock,
+            clock=core.clock,
             idle=idle,
         )
 
