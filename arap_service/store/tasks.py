@@ -6,9 +6,9 @@ else was faster. Nothing is decided here.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, delete, exists, false, or_, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, delete, exists, false, or_, select, update
 from sqlmodel import Session, col
 from sqlmodel import select as select_rows
 
@@ -59,16 +59,18 @@ def find_jti(session: Session, iss: str, jti: str) -> JtiUse | None:
     return session.get(JtiUse, (iss, jti))
 
 
+_OPEN_TASK: Final = select_rows(Task).where(  # made once, since making it takes longer than running it
+    Task.evaluation_id == bindparam("evaluation_id"),
+    Task.submitter == bindparam("submitter"),
+    Task.client_id == bindparam("client_id"),
+    Task.status == "pending",
+)
+
+
 def find_open_task(session: Session, *, evaluation_id: str, submitter: str, client_id: str) -> Task | None:
     """The one open task of this requester about this evaluation (ARS-37)."""
-    return session.exec(
-        select_rows(Task).where(
-            Task.evaluation_id == evaluation_id,
-            Task.submitter == submitter,
-            Task.client_id == client_id,
-            Task.status == "pending",
-        )
-    ).first()
+    who = {"evaluation_id": evaluation_id, "submitter": submitter, "client_id": client_id}
+    return session.exec(_OPEN_TASK, params=who).first()
 
 
 # Guarded transitions

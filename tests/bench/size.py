@@ -16,5 +16,5 @@ class Size:
     install: bool
 
 
-WHOLE: Final = Size(rounds=5, seconds=4, warm_seconds=1, submissions=1500, calls=200, install=True)
+WHOLE: Final = Size(rounds=5, seconds=3, warm_seconds=1, submissions=1000, calls=200, install=True)
 QUICK: Final = Size(rounds=1, seconds=1, warm_seconds=1, submissions=64, calls=10, install=False)
