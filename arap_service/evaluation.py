@@ -85,12 +85,21 @@ def _semantic(request: Mapping[str, Any]) -> str:
     return semantic if isinstance(semantic, str) else ""
 
 
+def refuse_inexact(about: Tuple4) -> None:
+    """Insist on numbers that can be bound, wherever a binding would hold them (PDP-14).
+
+    Raises:
+        InvalidRequest: There is another one.
+    """
+    bound = bound_context(about.context, bindable_members(about.context))
+    if find_unrepresentable([about.subject, about.resource, about.action, bound]) is not None:
+        raise InvalidRequest("A number is larger than can be carried exactly.")
+
+
 def _about(request: Mapping[str, Any]) -> Tuple4:
     try:
         about = tuple_of(request)
     except InvalidShape as error:
         raise InvalidRequest(f"The member {error.pointer} is missing or of the wrong type.") from None
-    bound = bound_context(about.context, bindable_members(about.context))
-    if find_unrepresentable([about.subject, about.resource, about.action, bound]) is not None:
-        raise InvalidRequest("A number is larger than can be carried exactly.")  # PDP-14
+    refuse_inexact(about)
     return about

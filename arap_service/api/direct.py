@@ -53,20 +53,20 @@ class DirectPaths:
         await send({"type": "http.response.body", "body": body})
 
 
-async def respond(request: Request, use_case: UseCase) -> Response:
-    """The same answer as a response of the framework, for the described route."""
-    body = await answered(request, use_case)
+async def respond(request: Request, use_case: UseCase, *, right: Right = Right.EVALUATE) -> Response:
+    """The same answer as a response of the framework, for a described route that needs `right`."""
+    body = await answered(request, use_case, right=right)
     return Response(body, headers={name.decode(): value.decode() for name, value in _HEADERS})
 
 
-async def answered(request: Request, use_case: UseCase) -> bytes:
+async def answered(request: Request, use_case: UseCase, *, right: Right = Right.EVALUATE) -> bytes:
     """The JSON body that answers `request`.
 
     Raises:
         ArapError: The caller is nobody or lacks the scope, or the request is not one.
     """
     caller = await authenticate(request)
-    caller.require(Right.EVALUATE)
+    caller.require(right)
     ctx = context(request)
     if _media_type(request.scope["headers"]) != _TYPE:
         raise InvalidRequest("The Content-Type must be application/json.")

@@ -21,6 +21,7 @@ from arap_service.domain.errors import Unauthenticated, UnknownTask
 from arap_service.evaluation import evaluate, evaluations
 from arap_service.protocol.arap import CAPABILITY
 
+SEARCH_PATH: Final = "/access/v1/search"
 METADATA_PATH: Final = "/.well-known/authzen-configuration"
 PATHS: Final[dict[str, UseCase]] = {"/access/v1/evaluation": evaluate, "/access/v1/evaluations": evaluations}
 """The hot paths, for `DirectPaths`."""
@@ -36,14 +37,14 @@ class DirectRoute(APIRoute):
         return handler
 
 
-_ENTITY: Final = {
+ENTITY: Final = {
     "type": "object",
     "required": ["type", "id"],
     "properties": {"type": {"type": "string"}, "id": {"type": "string"}, "properties": {"type": "object"}},
 }
-_MEMBERS: Final = {
-    "subject": _ENTITY,
-    "resource": _ENTITY,
+MEMBERS: Final = {
+    "subject": ENTITY,
+    "resource": ENTITY,
     "action": {
         "type": "object",
         "required": ["name"],
@@ -51,13 +52,14 @@ _MEMBERS: Final = {
     },
     "context": {"type": "object"},
 }
+"""JSON Schemas of what a question consists of."""
 _DECISION: Final = {
     "type": "object",
     "required": ["decision"],
     "properties": {"decision": {"type": "boolean"}, "context": {"type": "object"}},
 }
 _BATCH: Final = {
-    "evaluations": {"type": "array", "items": {"type": "object", "properties": _MEMBERS}},
+    "evaluations": {"type": "array", "items": {"type": "object", "properties": MEMBERS}},
     "options": {
         "type": "object",
         "properties": {
@@ -65,7 +67,7 @@ _BATCH: Final = {
         },
     },
 }
-_REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
+REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     status: {"description": description, "content": {"text/plain": {"schema": {"type": "string"}}}}
     for status, description in {
         400: "The request is not valid",
@@ -76,12 +78,14 @@ _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
         503: "The decision point cannot decide now",
     }.items()
 }
+"""What every endpoint of the Authorization API may answer instead, for `responses=` of a route."""
 
 
-def _described(request: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
+def described(request: dict[str, Any], response: dict[str, Any], *, says: str = "The decision") -> dict[str, Any]:
+    """What OpenAPI should say about a route that reads its body itself."""
     return {
         "requestBody": {"required": True, "content": {"application/json": {"schema": request}}},
-        "responses": {"200": {"description": "The decision", "content": {"application/json": {"schema": response}}}},
+        "responses": {"200": {"description": says, "content": {"application/json": {"schema": response}}}},
     }
 
 
@@ -93,9 +97,9 @@ router = APIRouter(tags=["decision point"])
     "/access/v1/evaluation",
     summary="Evaluate one access",
     response_class=JSONResponse,
-    responses=_REFUSALS,
-    openapi_extra=_described(
-        {"type": "object", "required": ["subject", "resource", "action"], "properties": _MEMBERS}, _DECISION
+    responses=REFUSALS,
+    openapi_extra=described(
+        {"type": "object", "required": ["subject", "resource", "action"], "properties": MEMBERS}, _DECISION
     ),
 )
 async def single(request: Request) -> Response:
@@ -107,9 +111,9 @@ async def single(request: Request) -> Response:
     "/access/v1/evaluations",
     summary="Evaluate several accesses",
     response_class=JSONResponse,
-    responses=_REFUSALS,
-    openapi_extra=_described(
-        {"type": "object", "properties": {**_MEMBERS, **_BATCH}},
+    responses=REFUSALS,
+    openapi_extra=described(
+        {"type": "object", "properties": {**MEMBERS, **_BATCH}},
         {
             "anyOf": [
                 _DECISION,
@@ -156,6 +160,9 @@ async def metadata(ctx: ContextDep) -> JSONResponse:
             "policy_decision_point": identifier,
             "access_evaluation_endpoint": identifier + "/access/v1/evaluation",
             "access_evaluations_endpoint": identifier + "/access/v1/evaluations",
+            "search_subject_endpoint": identifier + SEARCH_PATH + "/subject",
+            "search_resource_endpoint": identifier + SEARCH_PATH + "/resource",
+            "search_action_endpoint": identifier + SEARCH_PATH + "/action",
             "access_request_endpoint": ctx.settings.access_request_endpoint,
             "jwks_uri": identifier + "/jwks.json",
             "capabilities": [CAPABILITY],

@@ -140,7 +140,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A rules file in force; `version` is the SHA-256 of its text in hexadecimal."""
+    """A rules file in force; `version` is the SHA-256 of its text in hexadecimal.
+
+    `actions` are the names that an action search considers, by type of resource; rules may know others.
+    """
 
     version: str
     environment: Environment
@@ -148,6 +151,7 @@ class Policy:
     templates: Mapping[str, Template] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
     entities: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    actions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     clients: Mapping[str, tuple[BoolExpression, ...]] = field(default_factory=dict)
 
 

@@ -130,6 +130,7 @@ class _Builder:
             templates=templates,
             groups=self._file.get("groups", {}),
             entities=self._file.get("entities", {}),
+            actions={kind: tuple(names) for kind, names in self._file.get("actions", {}).items()},
             clients=self._clients(),
         )
 

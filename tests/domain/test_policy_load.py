@@ -123,6 +123,14 @@ def test_the_version_of_a_policy_is_the_digest_of_its_text() -> None:
 def test_the_smallest_policy_denies_everything() -> None:
     policy = load_policy("version: 1\nrules: []\n")
     assert (policy.rules, policy.templates, policy.groups, policy.entities, policy.clients) == ((), {}, {}, {}, {})
+    assert policy.actions == {}
+
+
+def test_the_actions_of_a_type_arrive_and_a_repeated_one_is_a_fault() -> None:
+    text = "version: 1\nrules: []\nactions:\n  file: [read, write]\n  page: {}\n"
+    assert load_policy(text.format("[turn]")).actions == {"file": ("read", "write"), "page": ("turn",)}
+    for wrong in ("[turn, turn]", "turn", '[""]', "[1]"):
+        assert [problem.line for problem in problems(text.format(wrong))] == [5]
 
 
 def test_a_client_can_have_several_entries() -> None:
