@@ -3,10 +3,7 @@
 from typing import Final
 
 OPEN: Final[dict[str, str]] = {
-    "PDP-36": "built by the service issue: metadata and key rotation",
-    "PDP-58": "built by the service issue, which completes the group",
-    "ARS-09": "built by the service issue, which completes the group",
-    "ARS-64": "built by the service issue, which completes the group",
+    "PDP-36": "built by the service issue: signed metadata, which is optional",
     "ARS-77": "built by the service issue: bulk submission",
     "ARS-78": "built by the service issue: bulk submission",
     "ARS-79": "built by the service issue: bulk submission",
@@ -17,7 +14,7 @@ OPEN: Final[dict[str, str]] = {
     "ARS-84": "built by the service issue: bulk submission",
     "ARS-85": "built by the service issue: bulk submission",
     "ARS-86": "built by the service issue: bulk submission",
-    "ARS-98": "built by the service issue, which completes the group",
+    "ARS-98": "built by the service issue: deployment-level event subscriptions, which are optional",
     "ARS-101": "built by the service issue: delegation chains",
     "ARS-103": "built by the service issue: delegation chains",
     "ARS-104": "built by the service issue: delegation chains",
@@ -33,7 +30,6 @@ OPEN: Final[dict[str, str]] = {
     "PEP-28": "built by the gate issue: declared and default mappings",
     "PEP-29": "built by the gate issue: declared and default mappings",
     "PEP-54": "built by the gate issue, which completes the group",
-    "PEP-72": "built by the gate issue, which completes the group",
     "PEP-80": "built by the gate issue: collecting input",
     "PEP-81": "built by the gate issue: collecting input",
     "PEP-82": "built by the gate issue: collecting input",
@@ -41,5 +37,5 @@ OPEN: Final[dict[str, str]] = {
     "PEP-84": "built by the gate issue: collecting input",
     "PEP-87": "built by the gate issue: collecting input",
     "PEP-97": "built by the gate issue, which completes the group",
-    "PEP-107": "built by the gate issue, which completes the group",
+    "PEP-107": "built by the gate issue: today the gate mints no downstream credential and caches no decision",
 }

@@ -295,6 +295,14 @@ async def test_token_must_be_meant_for_us(world: World, audience: object, *, acc
     assert await outcome(world, bound(world, asked, token)) == expected
 
 
+@pytest.mark.requirement("PDP-58")
+async def test_claims_that_nobody_defined_are_tolerated(world: World) -> None:
+    """Catalogue PDP-58: a decision point may say more in its token than this service understands."""
+    asked = question()
+    token = world.token(asked, **{"https://pdp.example/claims/zone": {"nested": [1, None]}, "tenant": "north"})
+    assert await outcome(world, bound(world, asked, token)) == "pending"
+
+
 def trusting(ctx: Context, issuers: Mapping[str, Any]) -> Context:
     trust = replace(ctx.trust, binding=TrustedIssuers({**ctx.trust.binding.sources, **issuers}))
     return replace(ctx, trust=trust)
