@@ -50,8 +50,9 @@ help: ## list the commands
 # ---- using it ----
 
 .PHONY: demo
-demo: .venv/.demo .venv-git/.ready ## run the story: AUTO=1 decides by itself, STORY=treasury tells another
-	@$(RUN) -m examples.demo $(if $(filter-out 0,$(AUTO)),--auto) $(if $(STORY),--story '$(STORY)')
+demo: .venv/.demo .venv-git/.ready ## run the story: AUTO=1 decides by itself, STORY=treasury tells another, FOLDER=... keeps its files there
+	@exec $(RUN) -m examples.demo --end-with-parent $(if $(filter-out 0,$(AUTO)),--auto) \
+		$(if $(STORY),--story '$(STORY)') $(if $(FOLDER),--folder '$(FOLDER)')
 
 # ---- working on it ----
 
