@@ -24,7 +24,7 @@ make_venv = "$1/bin/python" -m pip --version >/dev/null 2>&1 || { py=$$($(find_p
 
 .PHONY: help
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
 
 # ---- environments ----
 
@@ -53,6 +53,11 @@ help: ## list the commands
 demo: .venv/.demo .venv-git/.ready ## run the story: AUTO=1 decides by itself, STORY=treasury tells another, FOLDER=... keeps its files there
 	@exec $(RUN) -m examples.demo --end-with-parent $(if $(filter-out 0,$(AUTO)),--auto) \
 		$(if $(STORY),--story '$(STORY)') $(if $(FOLDER),--folder '$(FOLDER)')
+
+.PHONY: serve-certification
+serve-certification: .venv/.demo ## serve the AuthZEN certification fixture: PORT=8401, TLS=1 for https
+	@$(RUN) -m examples.certification --port $(or $(PORT),8401) $(if $(filter-out 0,$(TLS)),--tls) \
+		$(if $(filter-out 0,$(DIE_WITH_STDIN)),--die-with-stdin)
 
 # ---- working on it ----
 

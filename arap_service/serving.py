@@ -7,6 +7,7 @@ standard input: when that ends, so do we, however the supervisor died. Stopping 
 import os
 import signal
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from arap_service.app import create_app
 from arap_service.checkpoints import killing
 from arap_service.context import Context
 from arap_service.http1 import BoundedHttp
-from arap_service.settings import Settings, split_bind
+from arap_service.settings import Settings, SettingsInvalid, TlsSettings, split_bind
 from arap_service.surroundings import open_context
 
 
@@ -65,15 +66,34 @@ async def serve(settings: Settings, *, die_with_stdin: bool = False) -> None:
     Raises:
         CannotListen, SettingsInvalid, PolicyInvalid, StoreUnavailable, OSError: It could not start.
     """
+    tls = tls_context(settings.tls)
     with bound(settings.bind) as listening:
         context = await open_context(settings, checkpoint=killing(os.environ.get("ARAP_KILL_AT")))
         try:
-            await _run(context, listening, die_with_stdin=die_with_stdin)
+            await _run(context, listening, tls=tls, die_with_stdin=die_with_stdin)
         finally:
             await context.database.aclose()
 
 
-async def _run(context: Context, listening: socket.socket, *, die_with_stdin: bool) -> None:
+def tls_context(tls: TlsSettings | None) -> ssl.SSLContext | None:
+    """How TLS is spoken, or None where it is not.
+
+    Raises:
+        SettingsInvalid: The certificate or the key cannot be used.
+    """
+    if tls is None:
+        return None
+    found = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        found.load_cert_chain(tls.certificate, tls.key, password=lambda: "")
+    except OSError:  # ssl.SSLError is one, and says nothing that a reader of the configuration could use
+        raise SettingsInvalid(
+            ("tls: certificate and key must be PEM files that belong together, the key without a passphrase",)
+        ) from None
+    return found
+
+
+async def _run(context: Context, listening: socket.socket, *, tls: ssl.SSLContext | None, die_with_stdin: bool) -> None:
     config = uvicorn.Config(
         create_app(context, background=True),
         http=BoundedHttp,
@@ -83,8 +103,9 @@ async def _run(context: Context, listening: socket.socket, *, die_with_stdin: bo
         proxy_headers=False,
         lifespan="on",
         timeout_graceful_shutdown=10,
+        ssl_context_factory=None if tls is None else lambda *_: tls,
     )
-    server = Server(config, announce=lambda: _announce(listening))
+    server = Server(config, announce=lambda: _announce(listening, scheme="http" if tls is None else "https"))
     if die_with_stdin:
         threading.Thread(target=_watch_stdin, args=(server,), name="arap-stdin", daemon=True).start()
     # uvicorn raises the signal again once it has stopped; by then there is nothing left to interrupt.
@@ -93,10 +114,10 @@ async def _run(context: Context, listening: socket.socket, *, die_with_stdin: bo
     await server.serve(sockets=[listening])
 
 
-def _announce(listening: socket.socket) -> None:
+def _announce(listening: socket.socket, *, scheme: str) -> None:
     host, port = listening.getsockname()[:2]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    print(f"arap: listening on http://{address}", flush=True)  # noqa: T201 - what a supervisor waits for
+    print(f"arap: listening on {scheme}://{address}", flush=True)  # noqa: T201 - what a supervisor waits for
 
 
 def _watch_stdin(server: Server) -> None:

@@ -179,6 +179,17 @@ class CallbackSettings(_Part):
         return tuple(decode_key(key) for key in self.keys)
 
 
+class TlsSettings(_Part):
+    """Certificate chain and private key, as PEM files, for a service that no proxy with TLS stands before."""
+
+    certificate: Path
+    key: Path
+
+    def under(self, folder: Path) -> Self:
+        """The same files, with relative paths starting from `folder`."""
+        return self.model_copy(update={"certificate": folder / self.certificate, "key": folder / self.key})
+
+
 class Limits(_Part):
     """Bounds on what a caller can make us do; rates are per caller and minute."""
 
@@ -205,6 +216,7 @@ class Settings(BaseSettings):
     authentication: Literal["bearer", "none"] = "bearer"
     identifier: Identifier
     bind: str = "127.0.0.1:8400"
+    tls: TlsSettings | None = None
     database: str = "sqlite:///arap.db"
     policy_path: Path
     key_file: Path
@@ -317,6 +329,7 @@ def load_settings(path: Path) -> Settings:
             "policy_path": folder / settings.policy_path,
             "key_file": folder / settings.key_file,
             "database": _anchored(settings.database, folder),
+            "tls": None if settings.tls is None else settings.tls.under(folder),
         }
     )
 

@@ -38,7 +38,15 @@ def test_good_file_is_read_with_paths_relative_to_it(tmp_path: Path) -> None:
     assert settings.database == f"sqlite:///{tmp_path / 'arap.db'}"
     assert settings.access_request_endpoint == "https://approvals.example/access/v1/request"
     assert settings.base_path == ""
+    assert settings.tls is None
     assert settings.callbacks["gate"].signing_keys == (b"key of thirty two bytes, not less",)
+
+
+def test_certificate_and_key_are_relative_to_the_file_and_go_together(tmp_path: Path) -> None:
+    tls = load_settings(written(tmp_path, tls={"certificate": "c.pem", "key": "secret/k.pem"})).tls
+    assert tls is not None
+    assert (tls.certificate, tls.key) == (tmp_path / "c.pem", tmp_path / "secret" / "k.pem")
+    assert "tls.key: is missing" in problems(written(tmp_path, tls={"certificate": "c.pem"}))
 
 
 @pytest.mark.parametrize("database", ["sqlite:////var/lib/arap.db", "postgresql://db/arap"])
