@@ -1,6 +1,6 @@
 """The store's own guarantees, on both engines. Provenance: SEP-2848 "Crash-consistent creation"; design section 8."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import anyio
@@ -120,6 +120,36 @@ async def test_four_way_races_have_one_winner_and_one_line_of_audit(kit: Kit) ->
         assert sum(isinstance(result, GateTask) for result in results) == 1
         assert len(await roomy.audit(task_id)) == 3
     await roomy.aclose()
+
+
+@pytest.mark.requirement("PEP-108")
+async def test_an_older_version_of_the_same_phase_overwrites_nothing(kit: Kit) -> None:
+    """Forced: the deadline moved in between, the phase did not, and what was decided before must not undo that."""
+    task_id = await kit.open()
+    before = await kit.task(task_id)
+    later = before.pending_deadline + timedelta(hours=1)
+    assert await kit.store.prolong(before, deadline=later, next_due=START, writing=kit.engine._core.writing)
+    assert not await kit.store.prolong(before, deadline=START, next_due=START, writing=kit.engine._core.writing)
+    assert (await kit.task(task_id)).pending_deadline == later
+
+
+@pytest.mark.requirement("PEP-66", "PEP-111")
+async def test_a_claim_is_good_for_one_invocation(kit: Kit) -> None:
+    """The statement before the tool runs is true once per claim, for the worker that holds it and no other."""
+    begun: list[bool] = []
+
+    async def begin_again() -> None:
+        claimed = await kit.task(task_id)
+        writing = kit.engine._core.writing
+        begun.append(await kit.store.begin_invocation(claimed, worker=claimed.worker or "", writing=writing))
+        begun.append(await kit.store.begin_invocation(claimed, worker="another", writing=writing))
+
+    task_id = await kit.open()
+    kit.backend.approve()
+    kit.tool.during = begin_again
+    await kit.step(task_id)
+    assert begun == [False, False]
+    assert len(kit.tool.calls) == 1
 
 
 async def test_a_callers_transition_is_retried_on_the_state_that_it_finds(kit: Kit) -> None:

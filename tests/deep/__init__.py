@@ -1,0 +1,1 @@
+"""The long runs of `make deep`: saboteurs, storms of races and fuzzing with many examples."""

@@ -1,0 +1,165 @@
+"""`python -m tests.deep`: the long runs, each of which leaves its evidence in docs/evidence.
+
+saboteurs  puts deliberate one-line faults into a copy of the checkout, one at a time, and sees whether a test notices
+storms     runs many rounds of races over real stores, on both database engines
+fuzzing    tries every property on many examples
+
+The status is 0 only if everything held: every saboteur was caught, every storm and every property passed.
+"""
+
+import argparse
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
+
+from tests.deep import evidence
+from tests.deep.many_examples import EXAMPLES
+from tests.deep.saboteurs import Saboteur, Unfit, faults, load
+from tests.deep.workshop import RunFailed, Trial, Workshop, open_workshop, outcomes_in
+
+SEEDS: Final = 2**31
+WORKSHOPS: Final = 2
+STORMS: Final = "tests/deep/storms.py"
+
+
+def saboteurs(seed: int, only: Sequence[str]) -> bool:
+    """Try every saboteur, or those named; whether all were caught."""
+    chosen = [saboteur for saboteur in load() if not only or saboteur.name in only or {*only} & {*saboteur.covers}]
+    if not chosen:
+        print(f"no saboteur is called {' or '.join(only)}, and none covers it")
+        return False
+    unfit = [fault for saboteur in chosen for fault in faults(saboteur, evidence.ROOT)]
+    if unfit:
+        print("\n".join(unfit))
+        return False
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="arap-deep-")))
+        workshops = [stack.enter_context(open_workshop(evidence.ROOT, folder / str(n))) for n in range(WORKSHOPS)]
+        if not _are_sound(workshops[0], chosen):
+            return False
+        trials = _trials(workshops, chosen)
+    caught = sum(bool(trial.caught_by) for trial in trials)
+    print(f"{caught} of {len(trials)} saboteurs caught")
+    if not only:
+        counts = {"saboteurs": len(trials), "caught": caught, "rules": len({id_ for s in chosen for id_ in s.covers})}
+        evidence.write("saboteurs", seed=seed, counts=counts, results=[_told(trial) for trial in trials])
+    return caught == len(trials)
+
+
+def _are_sound(workshop: Workshop, chosen: Sequence[Saboteur]) -> bool:
+    """Whether every named test runs and passes without a fault; otherwise its failing would prove nothing."""
+    print("running the named tests without any fault ...", flush=True)
+    try:
+        ended = workshop.outcomes(sorted({saboteur.test for saboteur in chosen}))
+    except RunFailed as error:
+        print(error)
+        return False
+    bad = sorted(test for test, outcome in ended.items() if outcome not in {"passed", "skipped"})
+    ran = {test.partition("[")[0] for test, outcome in ended.items() if outcome == "passed"}
+    bad += sorted({s.test for s in chosen if s.test.partition("[")[0] not in ran})
+    if bad:
+        print("not green without a fault: " + ", ".join(bad))
+    return not bad
+
+
+def _trials(workshops: Sequence[Workshop], chosen: Sequence[Saboteur]) -> list[Trial]:
+    idle: SimpleQueue[Workshop] = SimpleQueue()
+    for workshop in workshops:
+        idle.put(workshop)
+
+    def tried(saboteur: Saboteur) -> Trial:
+        workshop = idle.get()
+        try:
+            trial = workshop.attempt(saboteur)
+        finally:
+            idle.put(workshop)
+        missed = trial.trouble or f"NOT CAUGHT by {saboteur.test}"
+        print(f"{saboteur.name}: {f'caught by {trial.caught_by[0]}' if trial.caught_by else missed}", flush=True)
+        return trial
+
+    with ThreadPoolExecutor(len(workshops)) as pool:
+        return list(pool.map(tried, chosen))
+
+
+def _told(trial: Trial) -> dict[str, object]:
+    told = {
+        "name": trial.saboteur.name,
+        "covers": list(trial.saboteur.covers),
+        "file": trial.saboteur.file,
+        "caught": bool(trial.caught_by),
+        "caught_by": list(trial.caught_by),
+    }
+    return told if trial.trouble is None else {**told, "trouble": trial.trouble}
+
+
+def storms(seed: int, _only: Sequence[str]) -> bool:
+    """Run the storms with this seed; whether nothing broke."""
+    rounds = os.environ.get("ARAP_STORM_ROUNDS", "200")
+    surroundings = {"ARAP_STORM_SEED": str(seed), "ARAP_STORM_ROUNDS": rounds}
+    return _pytest("storms", seed, [STORMS], surroundings, {"rounds_each": int(rounds)})
+
+
+def fuzzing(seed: int, _only: Sequence[str]) -> bool:
+    """Try every property on many examples; whether all held."""
+    more = ["-p", "tests.deep.many_examples", "--hypothesis-profile=deep", f"--hypothesis-seed={seed}"]
+    return _pytest("fuzzing", seed, [*more, "-m", "hypothesis", "tests"], {}, {"examples_at_most_each": EXAMPLES})
+
+
+def _pytest(
+    part: str, seed: int, arguments: Sequence[str], surroundings: dict[str, str], counts: dict[str, int]
+) -> bool:
+    with tempfile.TemporaryDirectory(prefix="arap-deep-") as name:
+        report = Path(name) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", "--timeout=1800", *arguments]
+        ended = subprocess.run(command, cwd=evidence.ROOT, env={**os.environ, **surroundings}, check=False)
+        outcomes = outcomes_in(report) if report.exists() else {}
+    passed = sum(outcome == "passed" for outcome in outcomes.values())
+    rows: list[dict[str, str]] = [{"test": test, "outcome": outcome} for test, outcome in sorted(outcomes.items())]
+    evidence.write(part, seed=seed, counts={"tests": len(rows), "passed": passed, **counts}, results=rows)
+    return ended.returncode == 0 and passed > 0
+
+
+PARTS: Final[dict[str, Callable[[int, Sequence[str]], bool]]] = {
+    "saboteurs": saboteurs,
+    "storms": storms,
+    "fuzzing": fuzzing,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the parts that were asked for, one after another."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m tests.deep", description=__doc__, formatter_class=formatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART", help="these parts; by default all")
+    parser.add_argument("--list", action="store_true", help="list the saboteurs with the rules that they break")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this saboteur, or those of a rule")
+    parser.add_argument("--seed", type=int, help="repeat a run; by default a new one, which is printed")
+    options = parser.parse_args(arguments)
+    if options.list:
+        for saboteur in load():
+            print(f"{saboteur.name:<45} {' '.join(saboteur.covers):<26} {saboteur.test}")
+        return 0
+    seed = secrets.randbelow(SEEDS) if options.seed is None else options.seed
+    print(f"seed {seed}", flush=True)
+    held = True
+    for part in ["saboteurs"] if options.only else options.parts or PARTS:
+        print(f"-- {part} --", flush=True)
+        try:
+            held = PARTS[part](seed, options.only) and held
+        except Unfit as error:
+            print(error)
+            held = False
+    print("everything held" if held else "NOT everything held")
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
