@@ -5,6 +5,7 @@ works and gives no figure worth quoting; `--only NAME` takes one part.
 """
 
 import argparse
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a short run, only to see that it works")
     parser.add_argument("--only", choices=PARTS, action="append", help="this part; may be repeated")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers are stopped and the folder is removed
     measured_on = machine()
     with tempfile.TemporaryDirectory(prefix="arap-bench-") as folder:
         for name in options.only or PARTS:
