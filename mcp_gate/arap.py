@@ -35,8 +35,10 @@ from mcp_gate.backend import (
     InputQuestion,
     Permit,
     Refused,
+    Supplied,
 )
-from mcp_gate.schema import Schema
+from mcp_gate.inputs import fault
+from mcp_gate.schema import Schema, SchemaInvalid
 
 FROM_CONTEXT: Final = ("evaluation_id", "evaluated_at", "reason")
 FROM_ACCESS_REQUEST: Final = ("expires_at", "binding_token", "template")
@@ -81,13 +83,17 @@ class ArapBackend:
             return _permit(context)
         if decision.get("decision") is not False:
             raise DecisionPointUnavailable
-        return await self._denial(asked, context)
+        return await self._denial(context)
 
-    async def _denial(self, question: Mapping[str, JsonValue], context: dict[str, JsonValue]) -> Denial:
+    async def _denial(self, context: dict[str, JsonValue]) -> Denial:
         action = next_action(context)
         wait = retry_after(context)
         offered = context.get("access_request")
-        usable = isinstance(offered, dict) and await self._may_request(question, offered)
+        usable = isinstance(offered, dict) and await self._may_request(offered)
+        schema = None
+        if usable and isinstance(offered, dict) and isinstance(url := offered.get("request_schema_url"), str):
+            schema = await self._request_schema(url)
+            usable = schema is not None
         if action == "request" and not usable:
             action = "none"
         return Denial(
@@ -96,10 +102,11 @@ class ArapBackend:
             retry_after=None if wait is None else float(wait),
             access_request=offered if usable and isinstance(offered, dict) else None,
             context=context,
+            request_schema=schema,
         )
 
-    async def _may_request(self, question: Mapping[str, JsonValue], offered: Mapping[str, JsonValue]) -> bool:
-        """Whether this gate can and may submit for the denial: trusted URLs, and no input that it would invent."""
+    async def _may_request(self, offered: Mapping[str, JsonValue]) -> bool:
+        """Whether this gate may submit for the denial: trusted URLs, and an end to its validity."""
         if any(name in offered and not self._channel.is_trusted(offered[name]) for name in URLS):  # PEP-32
             log.warning("denial_names_untrusted_url")
             return False
@@ -107,17 +114,19 @@ class ArapBackend:
             if "endpoint" not in offered and (await self._channel.metadata()).request_endpoint is None:
                 return False
             parse_instant(str(offered.get("expires_at")))
-            schema_url = offered.get("request_schema_url")
-            return not isinstance(schema_url, str) or await self._satisfies(schema_url, question)  # PEP-38
         except (ChannelUnavailable, ValueError):
             return False
+        return True
 
-    async def _satisfies(self, schema_url: str, question: Mapping[str, JsonValue]) -> bool:
-        answer = await self._channel.send("GET", schema_url)
-        if answer.status != 200:
-            return False
-        supplied = {"context": _object(question.get("context")), "requested_access": {}}
-        return Schema(answer.json()).fault(supplied) is None
+    async def _request_schema(self, url: str) -> Mapping[str, JsonValue] | None:
+        """What a submission must contain, from an origin that was checked (PEP-33); None if that can't be learnt."""
+        try:
+            answer = await self._channel.send("GET", url)
+            document = answer.json()
+            Schema(document)
+        except (ChannelUnavailable, SchemaInvalid):
+            return None
+        return document if answer.status == 200 else None
 
     def submission_body(
         self,
@@ -133,11 +142,13 @@ class ArapBackend:
         the actor that it names (PEP-37).
 
         Raises:
-            ValueError: the denial is not requestable.
+            ValueError: the denial is not requestable, or demands more than is supplied.
         """
         offered = denial.access_request
         if offered is None or not denial.requestable:  # PEP-31
             raise ValueError("the denial is not requestable")
+        if fault(denial.request_schema, question, Supplied(requested_access=requested_access or {})) is not None:
+            raise ValueError("the denial demands more input")  # PEP-38
         echoed = {name: denial.context[name] for name in FROM_CONTEXT if name in denial.context}
         echoed |= {name: offered[name] for name in FROM_ACCESS_REQUEST if name in offered}
         body: dict[str, JsonValue] = {

@@ -7,7 +7,7 @@ The gate core knows nothing else of it. SEP-2848, "An approval backend"; "Exampl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from pydantic import JsonValue
 
@@ -43,7 +43,8 @@ class Denial:
 
     `next_action` is what the decision context amounts to (PEP-48); `access_request` is the requestable denial's member
     as received; `retry_after` is in seconds; `context` is the whole decision context, echoed by the backend's own
-    `submission_body` and never shown to a client.
+    `submission_body` and never shown to a client. `request_schema` is the JSON Schema of the members `context` and
+    `requested_access` of a submission, when the backend publishes one.
     """
 
     reason: str | None = None
@@ -51,11 +52,27 @@ class Denial:
     retry_after: float | None = None
     access_request: Mapping[str, JsonValue] | None = None
     context: Mapping[str, JsonValue] = field(default_factory=dict)
+    request_schema: Mapping[str, JsonValue] | None = None
 
     @property
     def requestable(self) -> bool:
         """Whether an approval request may be submitted for this denial."""
         return self.next_action == "request" and self.access_request is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Supplied:
+    """What somebody supplied for a submission beyond the call itself."""
+
+    context: Mapping[str, JsonValue] = field(default_factory=dict)
+    requested_access: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As JSON, for the sealed column."""
+        return {"context": dict(self.context), "requested_access": dict(self.requested_access)}
+
+
+NOTHING: Final = Supplied()
 
 
 @dataclass(frozen=True, slots=True)

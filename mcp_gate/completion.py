@@ -240,7 +240,8 @@ class Completion:
             await core.move(task, PolicyDenied(), seen=True)  # PEP-103
             return False
         try:
-            submission = core.prepare(question(stored.binding), denial)  # PEP-102: the fresh denial's
+            # PEP-102: the fresh denial's; what was answered once for this call is not asked for again.
+            submission = core.prepare(question(stored.binding), denial, supplied=stored.submission.supplied)
         except ValueError:
             await core.move(task, PolicyDenied(), seen=True)
             return False

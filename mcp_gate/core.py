@@ -7,10 +7,11 @@ from typing import Any
 
 import structlog
 
-from mcp_gate.backend import ApprovalBackend, Denial, Handle
+from mcp_gate.backend import NOTHING, ApprovalBackend, Denial, Handle, Supplied
 from mcp_gate.duty import Duty
 from mcp_gate.events import Event
 from mcp_gate.execution import Execute
+from mcp_gate.inputs import fault, submitted
 from mcp_gate.lifecycle import GateTask, Refused
 from mcp_gate.limits import Limits, backoff
 from mcp_gate.parts import Writing
@@ -89,18 +90,27 @@ class Core:
         """The wait before the backend is asked again: from several seconds to a minute (PEP-44)."""
         return backoff(attempts, first=self.limits.poll_first, most=self.limits.poll_most, jitter=self.jitter)
 
-    def prepare(self, question: Mapping[str, Any], denial: Denial) -> NewSubmission:
+    def prepare(self, question: Mapping[str, Any], denial: Denial, *, supplied: Supplied = NOTHING) -> NewSubmission:
         """A submission for `denial` under a fresh key (PEP-61).
 
         Raises:
-            ValueError: What the denial demands can't be supplied.
+            ValueError: What the denial demands isn't supplied, or can't be.
         """
-        state = self.new_id("cbs")
+        if fault(denial.request_schema, question, supplied) is not None:  # PEP-38
+            raise ValueError("the denial demands more input")
+        given, state = submitted(question, supplied), self.new_id("cbs")
+        body = self.backend.submission_body(
+            {**question, "context": given["context"]},
+            denial,
+            requested_access=given["requested_access"] or None,
+            callback_state=state,
+        )
         return NewSubmission(
             key=self.new_id("key"),
-            body=self.backend.submission_body(question, denial, callback_state=state),
+            body=body,
             callback_state=state,
             artifacts=tuple(sorted(denial_artifacts(denial))),
+            supplied=supplied,
         )
 
 

@@ -12,7 +12,16 @@ from typing import Any, Final, Protocol
 import anyio
 import structlog
 
-from mcp_gate.backend import Accepted, BackendStatus, BackendUnavailable, DecisionPointUnavailable, Denial, Permit
+from mcp_gate.asking import NOTHING_OFFERED, Asking, InputNeeded, Offered, Unobtainable
+from mcp_gate.backend import (
+    Accepted,
+    BackendStatus,
+    BackendUnavailable,
+    DecisionPointUnavailable,
+    Denial,
+    Permit,
+    Supplied,
+)
 from mcp_gate.core import Core
 from mcp_gate.errors import Unavailable
 from mcp_gate.events import Cause, HandleStored, Orphaned, SubmissionRefused
@@ -52,7 +61,7 @@ class TaskCreated:
     task_id: TaskId
 
 
-Answer = RunNow | Result | TaskCreated
+Answer = RunNow | Result | InputNeeded | TaskCreated
 
 
 class FollowUp(Protocol):
@@ -71,6 +80,7 @@ class Creation:
         self._follow_up = follow_up
         # Calls in this process that are submitting right now, so that an equal one waits instead of sending again.
         self._submitting = submitting
+        self._asking = Asking(core, core.store.ring)
 
     async def call(
         self,
@@ -79,18 +89,44 @@ class Creation:
         tasks: bool,
         tool_fingerprint: str,
         check_arguments: Callable[[], None] = lambda: None,
+        offered: Offered = NOTHING_OFFERED,
     ) -> Answer:
         """Decides the call; `check_arguments` refuses what the tool would refuse, before anybody is asked about it.
 
+        `offered` is what the request brings along for questions that are asked before there is a task.
+
         Raises:
-            InvalidParams: The arguments don't fit the tool's schema; nothing was submitted.
+            InvalidParams: The arguments or the answers don't fit, or the state is not this call's; nothing was
+                submitted.
             Unavailable: No decision was obtained, or it is unknown whether the submission arrived; nothing ran.
         """
         for warning in binding.warnings:
             log.warning(warning, tool=binding.tool)
+        state = self._asking.opened(binding, offered)
         denial = await self._denial(binding)
         if isinstance(denial, Permit):
+            await self._asking.spend(state)
             return RunNow(denial)
+        if (final := self._final(binding, denial, tasks=tasks)) is not None:
+            return final
+        check_arguments()
+        if state is None and (waiting := await self._waiting(binding, denial)) is not None:
+            return waiting
+        supplied = await self._asking.settle(binding, denial, offered, state)
+        if isinstance(supplied, Unobtainable):
+            return Result(self._core.wording.plain_denial(supplied.text, remediation="available"))
+        if isinstance(supplied, InputNeeded):
+            return supplied
+        # The client's disconnect must not interrupt what has begun; the backend's time-outs bound it.
+        answer: Answer | None = None
+        with anyio.CancelScope(shield=True):
+            answer = await self._create(binding, denial, supplied, tool_fingerprint=tool_fingerprint)
+        if answer is None:
+            raise Unavailable(NOTHING_RAN)
+        return answer
+
+    def _final(self, binding: CallBinding, denial: Denial, *, tasks: bool) -> Result | None:
+        """The answer to a denied call for which no approval can be requested, else None."""
         wording = self._core.wording
         if not denial.requestable:  # PEP-09, PEP-31
             return Result(wording.plain_denial(DENIED))
@@ -100,14 +136,7 @@ class Creation:
             return Result(wording.plain_denial(UNREPRESENTABLE.format(pointer=binding.unrepresentable or "the root")))
         if not tasks:  # PEP-05: nothing is submitted for a client that can't come back
             return Result(wording.degraded())
-        check_arguments()
-        # The client's disconnect must not interrupt what has begun; the backend's time-outs bound it.
-        answer: Answer | None = None
-        with anyio.CancelScope(shield=True):
-            answer = await self._create(binding, denial, tool_fingerprint=tool_fingerprint)
-        if answer is None:
-            raise Unavailable(NOTHING_RAN)
-        return answer
+        return None
 
     async def _denial(self, binding: CallBinding) -> Permit | Denial:
         """The decision; of several, the first denial (PEP-22)."""
@@ -122,11 +151,20 @@ class Creation:
             permit = decision
         return permit
 
-    async def _create(self, binding: CallBinding, denial: Denial, *, tool_fingerprint: str) -> Answer:
+    async def _waiting(self, binding: CallBinding, denial: Denial) -> TaskCreated | None:
+        """The task that the call has already, when asking would be needed for a new one (PEP-63)."""
+        if denial.request_schema is None:
+            return None  # the intent's own insertion finds it
+        existing = await self._core.store.find_open(call_digest(binding))
+        return None if existing is None else await self._join(existing)
+
+    async def _create(
+        self, binding: CallBinding, denial: Denial, supplied: Supplied, *, tool_fingerprint: str
+    ) -> Answer:
         digest = call_digest(binding)
         # Twice, because an intent that is joined may turn out to be refused by the backend, while ours is fresh.
         for _ in range(2):
-            made = await self._open(binding, denial, digest=digest, tool_fingerprint=tool_fingerprint)
+            made = await self._open(binding, denial, supplied, digest=digest, tool_fingerprint=tool_fingerprint)
             if not isinstance(made, Joined):
                 return made
             joined = await self._join(made.task_id)
@@ -135,11 +173,11 @@ class Creation:
         return Result(self._core.wording.plain_denial(ENDED[Cause.SUBMISSION_REFUSED]))
 
     async def _open(
-        self, binding: CallBinding, denial: Denial, *, digest: str, tool_fingerprint: str
+        self, binding: CallBinding, denial: Denial, supplied: Supplied, *, digest: str, tool_fingerprint: str
     ) -> Answer | Joined:
         core = self._core
         try:
-            submission = core.prepare(question(binding), denial)
+            submission = core.prepare(question(binding), denial, supplied=supplied)
         except ValueError:  # PEP-38: what can't be supplied is not invented
             return Result(core.wording.plain_denial(DENIED))
         new = self._intent(binding, submission, digest=digest, tool_fingerprint=tool_fingerprint)

@@ -14,6 +14,7 @@ import structlog
 
 from arap_service.protocol.approval import pending_approval
 from arap_service.protocol.canonical import arguments_hash
+from mcp_gate.asking import NOTHING_OFFERED, Offered, answer_of
 from mcp_gate.backend import ApprovalBackend
 from mcp_gate.completion import Completion
 from mcp_gate.core import Checkpoint, Core, FingerprintOf
@@ -28,7 +29,6 @@ from mcp_gate.limits import Limits
 from mcp_gate.liveness import Liveness
 from mcp_gate.mapping import CallBinding, Principal
 from mcp_gate.poller import Poller
-from mcp_gate.schema import Schema, SchemaInvalid
 from mcp_gate.store import TaskStore, View
 from mcp_gate.tables import InputState
 from mcp_gate.texts import Wording
@@ -40,7 +40,6 @@ Json = dict[str, Any]
 
 APPROVAL_PREFIX: Final = "io.mcp-hangar/approval"
 ACKNOWLEDGED: Final[Mapping[str, Any]] = {"resultType": "complete"}
-_ACTIONS: Final = frozenset({"accept", "decline", "cancel"})
 _HASTENED: Final = (Phase.INTENT, Phase.GRANTED, Phase.RESUBMITTING)
 
 
@@ -117,17 +116,23 @@ class Engine:
         tasks: bool,
         tool_fingerprint: str,
         check_arguments: Callable[[], None] = lambda: None,
+        offered: Offered = NOTHING_OFFERED,
     ) -> Answer:
         """Decides a first call; `tasks` says whether this request declared the tasks extension (PEP-02).
 
-        `check_arguments` is called before an approval is asked for, and refuses what the tool would refuse.
+        `check_arguments` is called before an approval is asked for, and refuses what the tool would refuse. `offered`
+        is what the request brings along for questions that are asked before there is a task.
 
         Raises:
-            InvalidParams: The arguments don't fit the tool's schema; nothing was submitted.
+            InvalidParams: The arguments or answers don't fit, or the state isn't this call's; nothing was submitted.
             Unavailable: No decision, or it is unknown whether the submission arrived; nothing ran.
         """
         answer = await self._creation.call(
-            binding, tasks=tasks, tool_fingerprint=tool_fingerprint, check_arguments=check_arguments
+            binding,
+            tasks=tasks,
+            tool_fingerprint=tool_fingerprint,
+            check_arguments=check_arguments,
+            offered=offered,
         )
         if isinstance(answer, TaskCreated):  # nothing else leaves work behind, and a permitted call must stay cheap
             self._poller.wake()
@@ -223,7 +228,7 @@ class Engine:
             raise InvalidParams("An approval cannot be given by the caller of the tool; no answer was applied")
         outstanding = {found.key: found for found in view.questions if found.state is InputState.OPEN}
         answers = {
-            key: _answer(key, response, schema=outstanding[key].request.schema)
+            key: answer_of(key, response, schema=outstanding[key].request.schema)
             for key, response in responses.items()
             if key in outstanding
         }
@@ -259,25 +264,3 @@ class Engine:
         if (owner.iss, owner.sub) != (asking.iss, asking.sub):
             return False
         return not self._match_client or (owner.client_id, owner.agent) == (asking.client_id, asking.agent)
-
-
-def _answer(key: str, response: object, *, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The content of an answer, or None when the client declines.
-
-    Raises:
-        InvalidParams: It isn't an answer, or doesn't fit; the message repeats none of it (PEP-86).
-    """
-    if not isinstance(response, Mapping) or response.get("action") not in _ACTIONS:
-        raise InvalidParams(f"inputResponses: {key} needs an action: accept, decline or cancel")
-    if response["action"] != "accept":
-        return None
-    content = response.get("content", {})
-    if not isinstance(content, dict):
-        raise InvalidParams(f"inputResponses: the content of {key} is not an object")
-    try:
-        fault = Schema(schema).fault(content)
-    except SchemaInvalid:
-        raise InvalidParams(f"inputResponses: {key} cannot be answered") from None
-    if fault is not None:
-        raise InvalidParams(f"inputResponses: {key} does not fit its schema at {fault or 'the top level'}")
-    return content

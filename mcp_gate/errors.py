@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 TOOL_APPROVAL_EXTENSION: Final = "io.modelcontextprotocol/tool-approval"
+APPROVAL_EXTENSION: Final = "io.mcp-hangar/approval"
 
 
 class GateError(Exception):

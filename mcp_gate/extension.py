@@ -14,23 +14,27 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, TypeVar
 
+import structlog
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding, compose_tool_call_handler
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
-from mcp.types import METHOD_NOT_FOUND, CallToolRequestParams, RequestParams
+from mcp.types import INTERNAL_ERROR, METHOD_NOT_FOUND, CallToolRequestParams, RequestParams
 from mcp.types.methods import SPEC_CLIENT_METHODS
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field, JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mcp_gate import callbacks
+from mcp_gate import callbacks, round_trips
+from mcp_gate.asking import Offered
 from mcp_gate.callbacks import CallbackEndpoint
 from mcp_gate.callers import FrontCaller, caller_of
+from mcp_gate.database import StoreUnavailable
 from mcp_gate.errors import (
+    APPROVAL_EXTENSION,
     TASKS_EXTENSION,
     TOOL_APPROVAL_EXTENSION,
     GateError,
@@ -47,8 +51,11 @@ from mcp_gate.settings import GateSettings
 T = TypeVar("T")
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
+STORE_UNAVAILABLE: Final = "The gate cannot use its database now; ask again"
 RESERVED_PREFIX: Final = "tasks/"
 NOTIFICATIONS: Final = "notifications/"
+
+log = structlog.get_logger(__name__)
 
 
 class TaskParams(RequestParams):
@@ -106,6 +113,7 @@ class Gate(Extension):
         else:
             self._server = server
             self._install(server)
+        round_trips.protect(self._server, self.configuration)
         self._server.extensions[TOOL_APPROVAL_EXTENSION] = {}  # PEP-01: never without the tasks extension
         if self.configuration.deny_unknown_methods:
             server.middleware.append(self._deny_unknown)
@@ -178,21 +186,25 @@ class Gate(Extension):
         if take_pass(params.name):
             return await call_next(ctx)
         arguments = params.arguments or {}
-        with_tasks = tasks_declared(ctx)
-        answer = await _told(self._decide(ctx, params.name, arguments, with_tasks=with_tasks))
-        return await call_next(ctx) if answer is None else answer
+        offered = round_trips.offered(ctx, params)
+        answer = await _told(self._decide(ctx, params.name, arguments, offered=offered))
+        return answer if answer is not None else await call_next(round_trips.without_ours(ctx, params, offered))
 
     async def _decide(
-        self, ctx: ServerRequestContext[Any, Any], tool: str, arguments: dict[str, Any], *, with_tasks: bool
+        self, ctx: ServerRequestContext[Any, Any], tool: str, arguments: dict[str, Any], *, offered: Offered
     ) -> dict[str, Any] | None:
-        runtime = self.runtime
+        runtime, with_tasks = self.runtime, tasks_declared(ctx)
         caller = caller_of(ctx, self.configuration)
         check_arguments(arguments, limit=self.configuration.limits.argument_bytes)
-        return await runtime.detached.do(lambda: runtime.call(tool, arguments, caller=caller, with_tasks=with_tasks))
+        return await runtime.detached.do(
+            lambda: runtime.call(tool, arguments, caller=caller, with_tasks=with_tasks, offered=offered)
+        )
 
     async def _get(self, ctx: ServerRequestContext[Any, Any], params: TaskParams) -> HandlerResult:
+        approvals = extension_declared(ctx, APPROVAL_EXTENSION)  # GOV-14
+
         async def work(runtime: Runtime, caller: FrontCaller) -> dict[str, Any]:
-            return await runtime.engine.get(params.task_id, caller.principal)
+            return await runtime.engine.get(params.task_id, caller.principal, approvals=approvals)
 
         return await _told(self._on_task(ctx, params.task_id, work))
 
@@ -235,9 +247,14 @@ def tasks_declared(ctx: ServerRequestContext[Any, Any]) -> bool:
 
     Clients of the handshake era can show the capability too, but their wire has no tasks.
     """
+    return extension_declared(ctx, TASKS_EXTENSION)
+
+
+def extension_declared(ctx: ServerRequestContext[Any, Any], extension: str) -> bool:
+    """Whether this very request declares `extension`, and its wire can carry what that entails."""
     capabilities = ctx.session.client_capabilities
     declared = (capabilities.extensions or {}) if capabilities is not None else {}
-    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and TASKS_EXTENSION in declared
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and extension in declared
 
 
 def check_name_header(ctx: ServerRequestContext[Any, Any], task_id: str) -> None:
@@ -271,6 +288,9 @@ async def _told(work: Awaitable[T]) -> T:
         return await work
     except GateError as error:
         raise MCPError(code=error.code, message=error.message, data=error.data) from None
+    except StoreUnavailable as error:
+        log.error("store_unavailable", reason=str(error))  # noqa: TRY400 - the reason says all, a traceback more
+        raise MCPError(code=INTERNAL_ERROR, message=STORE_UNAVAILABLE) from None
 
 
 def _version_gated(

@@ -14,7 +14,7 @@ class Limits:
     repeated; `resubmission` how long a chained submission is tried; `chain` how many there may be. After
     `reconciliation` no submission is repeated, because the backend may have forgotten its key (PEP-62). `delivery` is
     how long an outbox row is tried. `lease` keeps other processes off a task that one is working on; it must exceed a
-    backend's time-out.
+    backend's time-out. `input` is how long answers may take that a request for approval needs before it is made.
     """
 
     pending: timedelta = timedelta(days=7)
@@ -25,6 +25,7 @@ class Limits:
     resubmission: timedelta = timedelta(hours=1)
     reconciliation: timedelta = timedelta(days=1)
     delivery: timedelta = timedelta(hours=12)
+    input: timedelta = timedelta(hours=1)
     chain: int = 3
     open_tasks: int = 50
     intents_per_minute: int = 30

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from mcp_gate import statements
-from mcp_gate.backend import Handle, InputQuestion
+from mcp_gate.backend import NOTHING, Handle, InputQuestion
 from mcp_gate.events import ChainRequested, Event, InputAsked, InputSettled, SubmissionRefused
 from mcp_gate.lifecycle import GateTask
 from mcp_gate.records import (
@@ -45,7 +45,7 @@ def read_submission(vault: Vault | None, row: statements.AnyRow) -> Submission:
     part = str(row.generation)
     handle = opened(vault, "gate_submission.handle", row.handle, part=part)
     sealed = opened(vault, "gate_submission.body", row.body, part=part)
-    body, artifacts = (None, ()) if sealed is None else load_body(json.loads(sealed))
+    body, artifacts, supplied = (None, (), NOTHING) if sealed is None else load_body(json.loads(sealed))
     return Submission(
         generation=row.generation,
         key=row.key,
@@ -54,6 +54,7 @@ def read_submission(vault: Vault | None, row: statements.AnyRow) -> Submission:
         body=body,
         handle=None if handle is None else load_handle(json.loads(handle)),
         artifacts=artifacts,
+        supplied=supplied,
     )
 
 
@@ -97,11 +98,12 @@ def write_parts(
 
 def insert_submission(connection: Connection, vault: Vault, task: GateTask, new: NewSubmission) -> None:
     """A submission about to be sent."""
+    body = dump_body(new.body, new.artifacts, new.supplied)
     values = {
         "task_id": task.id,
         "generation": task.generation,
         "key": new.key,
-        "body": vault.seal_json("gate_submission.body", dump_body(new.body, new.artifacts), part=str(task.generation)),
+        "body": vault.seal_json("gate_submission.body", body, part=str(task.generation)),
         "state_ref": reference(new.callback_state),
         "created_at": task.updated_at,
     }

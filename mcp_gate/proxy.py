@@ -27,7 +27,6 @@ from mcp import types
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
@@ -128,9 +127,6 @@ def build(settings: GateSettings, *, parts: Parts | None = None) -> Gateway:
         on_call_tool=forward.call_tool,
         get_tool_input_schema=forward.input_schema,
         lifespan=gate.lifespan(connected),
-    )
-    server.middleware.append(
-        RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=settings.server_name)
     )
     gate.bind(server)
     return Gateway(settings, gate, server, upstream, http)

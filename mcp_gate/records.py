@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from arap_service.protocol.sealing import DataKey, KeyRing, SealBroken, new_data_key
-from mcp_gate.backend import Handle, InputQuestion
+from mcp_gate.backend import NOTHING, Handle, InputQuestion, Supplied
 from mcp_gate.lifecycle import GateTask, TaskId
 from mcp_gate.mapping import CallBinding, Principal
 from mcp_gate.tables import Delivery, InputState, SubmissionState
@@ -65,7 +65,7 @@ class Submission:
     """One submission under its key; `handle` is None until the backend answered.
 
     `body` is None when its seal doesn't open, and then nothing can be submitted. `artifacts` are the strings of the
-    denial that no client may ever see (PEP-126).
+    denial that no client may ever see (PEP-126); `supplied` is what somebody answered for it.
     """
 
     generation: int
@@ -75,6 +75,7 @@ class Submission:
     body: bytes | None
     handle: Handle | None = None
     artifacts: tuple[str, ...] = ()
+    supplied: Supplied = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ class NewSubmission:
     body: bytes
     callback_state: str
     artifacts: tuple[str, ...] = ()
+    supplied: Supplied = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +161,14 @@ class DueDelivery:
     created_at: datetime
 
 
-def dump_body(body: bytes, artifacts: Sequence[str]) -> Json:
-    """A submission's bytes and artifacts as JSON, for the sealed column."""
-    return {"body": body.decode("latin-1"), "artifacts": list(artifacts)}
+def dump_body(body: bytes, artifacts: Sequence[str], supplied: Supplied) -> Json:
+    """A submission's bytes, artifacts and answers as JSON, for the sealed column."""
+    return {"body": body.decode("latin-1"), "artifacts": list(artifacts), "supplied": supplied.to_json()}
 
 
-def load_body(value: Mapping[str, Any]) -> tuple[bytes, tuple[str, ...]]:
-    """Bytes and artifacts back from `dump_body`."""
-    return value["body"].encode("latin-1"), tuple(value["artifacts"])
+def load_body(value: Mapping[str, Any]) -> tuple[bytes, tuple[str, ...], Supplied]:
+    """Bytes, artifacts and answers back from `dump_body`."""
+    return value["body"].encode("latin-1"), tuple(value["artifacts"]), Supplied(**value.get("supplied", {}))
 
 
 def dump_handle(handle: Handle) -> Json:

@@ -8,23 +8,26 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
+import structlog
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 
 from mcp_gate import migrate
 from mcp_gate.arap import ArapBackend
 from mcp_gate.arap_channel import Channel, open_http
+from mcp_gate.asking import Offered
 from mcp_gate.backend import ApprovalBackend
 from mcp_gate.callers import FrontCaller
 from mcp_gate.creation import RunNow
+from mcp_gate.database import StoreUnavailable
 from mcp_gate.detached import Detached
 from mcp_gate.duty import Duty
 from mcp_gate.engine import Engine
-from mcp_gate.errors import InvalidParams
+from mcp_gate.errors import InvalidParams, Unavailable
 from mcp_gate.executor import DeferredExecutor
 from mcp_gate.limits import Limits
 from mcp_gate.mapping import map_call
@@ -32,6 +35,10 @@ from mcp_gate.settings import GateSettings, load_ring
 from mcp_gate.store import TaskStore
 from mcp_gate.texts import Wording
 from mcp_gate.tools import Catalogue, EmbeddedTools, KnownTool
+
+NOT_STORED: Final = "The gate cannot use its database. The tool did not run; repeat the call."
+
+log = structlog.get_logger(__name__)
 
 
 def _now() -> datetime:
@@ -77,12 +84,12 @@ class Runtime:
     clock: Callable[[], datetime]
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], *, caller: FrontCaller, with_tasks: bool
+        self, tool: str, arguments: dict[str, Any], *, caller: FrontCaller, with_tasks: bool, offered: Offered
     ) -> dict[str, Any] | None:
         """Decide a call: None when it may run at once, else what the client is answered.
 
         Raises:
-            GateError: it cannot be decided, or cannot be mapped.
+            GateError: it cannot be decided, cannot be mapped, or what was decided cannot be stored.
         """
         found = await self.catalogue.find(tool) or _Unlisted(tool, None, {}, None, "")
         binding = map_call(
@@ -95,12 +102,17 @@ class Runtime:
             principal=caller.principal,
             subject_claim=self.settings.subject_claim,
         )
-        answer = await self.engine.call(
-            binding,
-            tasks=with_tasks,
-            tool_fingerprint=found.fingerprint,
-            check_arguments=lambda: found.check(arguments),
-        )
+        try:
+            answer = await self.engine.call(
+                binding,
+                tasks=with_tasks,
+                tool_fingerprint=found.fingerprint,
+                check_arguments=lambda: found.check(arguments),
+                offered=offered,
+            )
+        except StoreUnavailable as error:
+            log.error("store_unavailable", reason=str(error))  # noqa: TRY400 - the reason says all, a traceback more
+            raise Unavailable(NOT_STORED) from None
         return None if isinstance(answer, RunNow) else answer.body
 
 
@@ -130,8 +142,10 @@ async def open_runtime(
                 new_id=parts.new_id,
                 checkpoint=parts.checkpoint,
                 limits=engine_limits(settings),
-                wording=Wording(envelope=settings.envelope),
+                wording=Wording(envelope=settings.envelope, show_decision_text=settings.show_decision_text),
                 instance=settings.instance,
+                match_client=settings.match_client,
+                serve_approvals=settings.serve_approvals,
             )
             runtime = Runtime(settings, engine, Duty(store.database), Detached(), catalogue, parts.clock)
             async with _at_work(runtime):
@@ -187,4 +201,5 @@ def engine_limits(settings: GateSettings) -> Limits:
         intents_per_minute=given.submissions_per_minute,
         poll_first=timedelta(seconds=given.poll_interval_seconds),
         client_poll=timedelta(seconds=given.poll_interval_seconds),
+        input=timedelta(seconds=given.input_seconds),
     )

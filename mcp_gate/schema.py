@@ -29,6 +29,15 @@ class Schema:
         first = next(self._validator.iter_errors(value), None)
         return None if first is None else json_pointer(first.instance_path)
 
+    def missing(self, value: object) -> frozenset[tuple[str, str]] | None:
+        """The required members that `value` lacks, each with the pointer of its object; None if more is wrong."""
+        lacking = set()
+        for error in self._validator.iter_errors(value):
+            if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
+                return None
+            lacking.add((json_pointer(error.instance_path), error.kind.property))
+        return frozenset(lacking)
+
 
 @lru_cache(maxsize=512)
 def compiled(document: str) -> Schema:

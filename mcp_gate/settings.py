@@ -162,6 +162,7 @@ class Limits(_Section):
     result_retention_seconds: int = Field(default=86_400, gt=0)
     execution_seconds: int = Field(default=600, gt=0)
     pending_seconds: int = Field(default=604_800, gt=0)
+    input_seconds: int = Field(default=3600, gt=0)
     chain: int = Field(default=3, ge=0)
     open_tasks: int = Field(default=50, gt=0)
     submissions_per_minute: int = Field(default=30, gt=0)
@@ -193,6 +194,15 @@ class GateSettings(BaseSettings):
     tools: dict[str, ToolSettings] = Field(default_factory=dict)
     limits: Limits = Field(default_factory=Limits)
     envelope: bool = True
+    # Ties a task also to the client and the agent that made the call, not to the person alone (PEP-135).
+    match_client: bool = True
+    # Quotes a decider's words to the model, sanitised and cut; they are untrusted text (PEP-127).
+    show_decision_text: bool = False
+    # Shows ADR-017's typed pending approval to clients that declare it (GOV-13, GOV-14).
+    serve_approvals: bool = False
+    # Seals what clients carry between rounds. Instances that share a database share these, newest first; without them
+    # a round that was begun before a restart, or at another instance, begins again.
+    request_state_keys: tuple[SecretStr, ...] = ()
     deny_unknown_methods: bool = True
     insecure_loopback: bool = False
     clock_skew_seconds: int = Field(default=30, ge=0, le=60)
@@ -220,6 +230,10 @@ class GateSettings(BaseSettings):
             raise ValueError("stdio.principal is missing: on stdio nobody authenticates the caller, so name it")
         if self.anonymous is not None and not (self.insecure_loopback and self._is_local()):
             raise ValueError("anonymous is for tests on a loopback address, and only with insecure_loopback: true")
+        if any(len(key.get_secret_value().encode()) < KEY_BYTES for key in self.request_state_keys):
+            raise ValueError(f"request_state_keys: a key has at least {KEY_BYTES} bytes of secret randomness")
+        if len({key.get_secret_value() for key in self.request_state_keys}) != len(self.request_state_keys):
+            raise ValueError("request_state_keys: a key is there twice; keep each once, the newest first")
         identified = self.anonymous is not None or (self.issuers and self.resource)
         if self.front.http is not None and self.upstream is not None and not identified:
             raise ValueError("issuers and resource are missing: an HTTP front needs them to verify bearer tokens")

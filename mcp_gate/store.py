@@ -82,7 +82,7 @@ class TaskStore:
 
     def __init__(self, database: Database, ring: KeyRing) -> None:
         self.database: Final = database
-        self._ring = ring
+        self.ring: Final = ring
 
     @classmethod
     def open(cls, url: str, ring: KeyRing) -> Self:
@@ -123,8 +123,8 @@ class TaskStore:
 
     def _insert(self, connection: Connection, new: NewTask) -> bool:
         task_id, who = new.task.id, new.binding.principal
-        wrapped = wrapped_key(self._ring, task_id)
-        vault = Vault(self._ring, task_id, wrapped)
+        wrapped = wrapped_key(self.ring, task_id)
+        vault = Vault(self.ring, task_id, wrapped)
         more = {
             "digest": new.digest,
             "fingerprint": new.fingerprint,
@@ -177,7 +177,7 @@ class TaskStore:
 
     def _vault(self, row: statements.AnyRow) -> Vault | None:
         try:
-            return Vault(self._ring, row.id, row.data_key)
+            return Vault(self.ring, row.id, row.data_key)
         except SealBroken:
             return None
 

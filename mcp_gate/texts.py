@@ -73,6 +73,22 @@ UNREPRESENTABLE: Final = (
     "This call is not permitted without approval, and none can be requested because the number at {pointer} in its "
     "arguments has no exact form. " + _NOT_RUN
 )
+ASK_FOR_INPUT: Final = (
+    "This call needs an approval before it can run. The request for it needs the information below; "
+    "it is shown to whoever decides and changes nothing about the call."
+)
+_NOT_REQUESTED: Final = f"{_NOT_RUN} No approval was requested."
+FORM_NEEDED: Final = (
+    f"This call needs an approval, and requesting it needs information that can only be given on a form. "
+    f"{_NOT_REQUESTED} Ask the user to request the approval there; repeating the call changes nothing."
+)
+INPUT_UNASKED: Final = (
+    f"This call needs an approval, and requesting it needs information that this client cannot be asked for "
+    f"(capability elicitation). {_NOT_REQUESTED} Repeating the call changes nothing."
+)
+INPUT_REFUSED: Final = (
+    f"This call needs an approval, and the information that requesting it needs was not given. {_NOT_REQUESTED}"
+)
 SEVERAL: Final = f"This call is not permitted: one of the decisions that it needs is a denial. {_NOT_RUN}"
 
 

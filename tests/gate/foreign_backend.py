@@ -34,7 +34,7 @@ def requestable(number: int = 1) -> Denial:
         "endpoint": f"https://backend.example/{CANARY}/requests",
         "binding_token": f"token-{CANARY}-{number}",
     }
-    context = {
+    context: dict[str, Any] = {
         "evaluation_id": f"eval-{CANARY}-{number}",
         "reason": "approval_required",
         "access_request": access_request,

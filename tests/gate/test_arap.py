@@ -1,5 +1,6 @@
 """The backend over HTTP, against a service written in raw dicts (ARAP; PEP-31 to PEP-50)."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -281,9 +282,24 @@ async def test_input_that_nobody_supplied_is_not_invented(backend: ArapBackend, 
     schema = {"type": "object", "properties": {"context": {"type": "object", "required": ["business_justification"]}}}
     service.override = lambda got: httpx2.Response(200, json=schema) if got.url.endswith("/schema") else None
     denial = await requestable(backend)
-    assert denial.next_action == "none"
-    with pytest.raises(ValueError, match="not requestable"):
+    assert denial.request_schema == schema
+    with pytest.raises(ValueError, match="more input"):
         backend.submission_body(QUESTION, denial)
+    supplied = {**QUESTION, "context": {**QUESTION["context"], "business_justification": "quarter end"}}
+    sent = json.loads(backend.submission_body(supplied, denial).partition(b"\n")[2])
+    assert sent["context"]["business_justification"] == "quarter end"
+
+
+@pytest.mark.requirement("PEP-38")
+@pytest.mark.parametrize(
+    "answer", [httpx2.Response(404), httpx2.Response(200, json=[]), httpx2.Response(200, text="{")]
+)
+async def test_a_denial_whose_schema_cannot_be_learnt_is_not_requestable(
+    backend: ArapBackend, service: ScriptedService, answer: httpx2.Response
+) -> None:
+    service.extra_access_request = {"request_schema_url": f"{HOST}/schema"}
+    service.override = lambda got: answer if got.url.endswith("/schema") else None
+    assert (await requestable(backend)).next_action == "none"
 
 
 @pytest.mark.requirement("PEP-38")

@@ -148,3 +148,15 @@ def test_secrets_are_not_shown() -> None:
     backend = {**MINIMAL["backend"], "client_id": "gate", "client_secret": "canary-secret"}
     settings = GateSettings(**merged(MINIMAL, backend=backend))
     assert "canary" not in repr(settings)
+
+
+@pytest.mark.parametrize("keys", [["short"], ["k" * 32, "k" * 32]])
+def test_keys_of_request_states_that_protect_nothing_are_refused_without_being_shown(keys: list[str]) -> None:
+    with pytest.raises(ConfigurationInvalid, match="request_state_keys") as caught:
+        parse_settings(merged(MINIMAL, request_state_keys=keys))
+    assert keys[0] not in str(caught.value)
+
+
+def test_nothing_is_shown_or_loosened_unless_switched_on() -> None:
+    settings = parse_settings(MINIMAL)
+    assert (settings.match_client, settings.show_decision_text, settings.serve_approvals) == (True, False, False)
