@@ -1,10 +1,10 @@
 """The service's signing keys, and what it takes for a signature to count.
 
 Binding tokens, approval states and access tokens have distinct `typ` headers and separate keys, so that none can stand
-in for another (PDP-57). `verify` proves who signed and that nothing was changed; audience, expiry, replay and meaning
-of the claims are judged by whoever asked. Keys live sealed in the database; a new key is published before it signs, and
-an old one stays published until all that it signed has expired (PDP-34). Access Request and Approval Profile, "Keys and
-Metadata"; RFC 7515, RFC 8725.
+in for another (PDP-57); signed metadata has a `typ` of its own. `verify` proves who signed and that nothing was
+changed; audience, expiry, replay and meaning of the claims are judged by whoever asked. Keys live sealed in the
+database; a new key is published before it signs, and an old one stays published until all that it signed has expired
+(PDP-34). Access Request and Approval Profile, "Keys and Metadata"; RFC 7515, RFC 8725.
 """
 
 import base64
@@ -39,6 +39,7 @@ Claims = NewType("Claims", dict[str, Any])
 BINDING_TYP: Final = "arap-denial-binding+jwt"
 APPROVAL_TYP: Final = "arap-approval-state+jwt"
 ACCESS_TYP: Final = "at+jwt"
+METADATA_TYP: Final = "arap-metadata+jwt"
 LEAD: Final = timedelta(minutes=15)
 """How long a new key is published before it signs; every instance reloads and every cache expires within that time."""
 KEEP: Final = timedelta(days=366)
@@ -65,7 +66,12 @@ class Use(StrEnum):
     ACCESS_TOKEN = "access-token"  # noqa: S105 - a name
 
 
-_TYP: Final = {Use.BINDING: BINDING_TYP, Use.APPROVAL: APPROVAL_TYP, Use.ACCESS_TOKEN: ACCESS_TYP}
+# What the decision point says of itself is signed by the key that signs its denials.
+_TYPS: Final[Mapping[Use, frozenset[str]]] = {
+    Use.BINDING: frozenset({BINDING_TYP, METADATA_TYP}),
+    Use.APPROVAL: frozenset({APPROVAL_TYP}),
+    Use.ACCESS_TOKEN: frozenset({ACCESS_TYP}),
+}
 
 
 class TokenInvalid(Exception):
@@ -256,8 +262,8 @@ class Keys:
         self._macs = {use: [key for key in reversed(self._keys) if key.use is use] for use in Use}
 
     def sign(self, use: Use | str, claims: Mapping[str, Any], typ: str) -> str:
-        """A compact JWS over `claims` by the current key of `use`; `typ` must be the one that belongs to the use."""
-        if _TYP[Use(use)] != typ:
+        """A compact JWS over `claims` by the current key of `use`; `typ` must be one that belongs to the use."""
+        if typ not in _TYPS[Use(use)]:
             raise ValueError(f"{use} keys do not sign {typ}")
         key = self._current(Use(use))
         header = {"alg": "ES256", "typ": typ, "kid": key.kid}

@@ -19,6 +19,7 @@ from arap_service.api.problems import NO_STORE, problem_responses
 from arap_service.denials import request_schema_url
 from arap_service.domain.errors import Unauthenticated, UnknownTask
 from arap_service.evaluation import evaluate, evaluations
+from arap_service.keys import METADATA_TYP, Use
 from arap_service.protocol.arap import CAPABILITY
 
 SEARCH_PATH: Final = "/access/v1/search"
@@ -153,19 +154,19 @@ async def request_schema(template: str, caller: CallerDep, ctx: ContextDep) -> J
 
 
 async def metadata(ctx: ContextDep) -> JSONResponse:
-    """The metadata of the decision point, from its configuration alone (PDP-27)."""
+    """The metadata of the decision point, from its configuration alone (PDP-27), plain and signed (PDP-36)."""
     identifier = ctx.settings.identifier
-    return JSONResponse(
-        {
-            "policy_decision_point": identifier,
-            "access_evaluation_endpoint": identifier + "/access/v1/evaluation",
-            "access_evaluations_endpoint": identifier + "/access/v1/evaluations",
-            "search_subject_endpoint": identifier + SEARCH_PATH + "/subject",
-            "search_resource_endpoint": identifier + SEARCH_PATH + "/resource",
-            "search_action_endpoint": identifier + SEARCH_PATH + "/action",
-            "access_request_endpoint": ctx.settings.access_request_endpoint,
-            "jwks_uri": identifier + "/jwks.json",
-            "capabilities": [CAPABILITY],
-        },
-        headers=_CACHED,
-    )
+    said = {
+        "policy_decision_point": identifier,
+        "access_evaluation_endpoint": identifier + "/access/v1/evaluation",
+        "access_evaluations_endpoint": identifier + "/access/v1/evaluations",
+        "search_subject_endpoint": identifier + SEARCH_PATH + "/subject",
+        "search_resource_endpoint": identifier + SEARCH_PATH + "/resource",
+        "search_action_endpoint": identifier + SEARCH_PATH + "/action",
+        "access_request_endpoint": ctx.settings.access_request_endpoint,
+        "jwks_uri": identifier + "/jwks.json",
+        "capabilities": [CAPABILITY],
+    }
+    claims = {"iss": identifier, "iat": int(ctx.clock().timestamp()), **said}
+    signed = ctx.keys.sign(Use.BINDING, claims, METADATA_TYP)
+    return JSONResponse({**said, "signed_metadata": signed}, headers=_CACHED)

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from joserfc import jwk, jws
 
 from arap_service.context import Context
 from arap_service.store import migrate
@@ -230,7 +231,9 @@ async def test_metadata_says_where_everything_is(nobody: httpx2.AsyncClient) -> 
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["cache-control"] == "public, max-age=300"
-    assert answer.json() == {
+    said = answer.json()
+    del said["signed_metadata"]
+    assert said == {
         "policy_decision_point": IDENTIFIER,
         "access_evaluation_endpoint": IDENTIFIER + EVALUATION,
         "access_evaluations_endpoint": IDENTIFIER + EVALUATIONS,
@@ -241,6 +244,30 @@ async def test_metadata_says_where_everything_is(nobody: httpx2.AsyncClient) -> 
         "jwks_uri": IDENTIFIER + "/jwks.json",
         "capabilities": ["urn:openid:authzen:capability:access-request"],
     }
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("PDP-36")
+async def test_metadata_is_signed_by_a_published_key_and_says_the_same(nobody: httpx2.AsyncClient) -> None:
+    said = (await nobody.get(METADATA)).json()
+    signed = said.pop("signed_metadata")
+    kid = pdp.header_of(signed)["kid"]
+    published = [key for key in (await nobody.get("/jwks.json")).json()["keys"] if key["kid"] == kid]
+    verified = jws.deserialize_compact(signed, jwk.import_key(published[0]), algorithms=["ES256"])
+    claims = json.loads(verified.payload)
+    assert claims.pop("iss") == IDENTIFIER
+    assert claims.pop("iat") == 1777579200  # what the test's clock shows
+    assert claims == said
+
+
+@pytest.mark.anyio
+async def test_signed_metadata_passes_for_no_binding_token(ctx: Context, gate: httpx2.AsyncClient) -> None:
+    denial = (await gate.post(EVALUATION, json=question())).json()["context"]
+    body = pdp.submission(question(), denial)
+    body["denial"]["binding_token"] = (await gate.get(METADATA)).json()["signed_metadata"]
+    answer = await gate.post("/access/v1/request", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["type"].endswith("invalid_denial_binding")
 
 
 @pytest.mark.anyio

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import httpx2
 import pytest
+from joserfc import jwk, jws
 
 from tests.certification import Served, serving
 from tests.protocol import vectors
@@ -413,12 +414,17 @@ def test_c_6_4_the_optional_members_are_there_and_true(https: Served) -> None:
     assert all(isinstance(each, str) and each.startswith("urn:") for each in said["capabilities"])
 
 
-@pytest.mark.requirement("PDP-27", "PDP-28")
+@pytest.mark.requirement("PDP-27", "PDP-28", "PDP-36")
 def test_c_6_5_the_metadata_leads_to_a_decision(https: Served) -> None:
     said = https.client.get(METADATA).json()
     assert answered(https.client, said["access_evaluation_endpoint"], QUESTION)["decision"] is True
     assert [name for name in said if name.endswith(("_endpoint", "_uri")) and not said[name].startswith("https:")] == []
     assert [name for name, value in said.items() if value in ("", None, [], {})] == []
+    keys = jwk.KeySet.import_key_set(https.client.get(said["jwks_uri"]).json())
+    signed = json.loads(jws.deserialize_compact(said.pop("signed_metadata"), keys, algorithms=["ES256"]).payload)
+    assert signed.pop("iss") == https.identifier
+    assert {name: value for name, value in signed.items() if name in said} == said
+    assert "signed_metadata" not in signed
 
 
 def test_c_6_6_whoever_cannot_read_the_metadata_finds_everything_at_the_default_paths(served: Served) -> None:
