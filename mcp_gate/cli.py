@@ -21,13 +21,20 @@ from mcp_gate import migrate as migration
 from mcp_gate.client.command import Target, TaskCommands
 from mcp_gate.client.records import TaskRecords
 from mcp_gate.database import StoreUnavailable
-from mcp_gate.proxy import build, serve
+from mcp_gate.proxy import GatewayBroken, build, serve
 from mcp_gate.runtime import Parts
 from mcp_gate.settings import ConfigurationInvalid, GateSettings, load_ring, load_settings
 from mcp_gate.upstream import UpstreamMissing
 
 KILL_AT: Final = "MCP_GATE_KILL_AT"
 FAULT: Final = 2
+KNOWN_FAULTS: Final = (
+    ConfigurationInvalid,
+    GatewayBroken,
+    StoreUnavailable,
+    migration.SchemaOutdated,
+    UpstreamMissing,
+)
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="Approvals for MCP tool calls."
@@ -197,10 +204,10 @@ def _one_line() -> Iterator[None]:
     """Turn the faults that an operator can mend into one line."""
     try:
         yield
-    except (ConfigurationInvalid, StoreUnavailable, migration.SchemaOutdated, UpstreamMissing) as error:
+    except KNOWN_FAULTS as error:
         _fail(str(error))
     except BaseExceptionGroup as group:
-        known = group.subgroup((ConfigurationInvalid, StoreUnavailable, migration.SchemaOutdated, UpstreamMissing))
+        known = group.subgroup(KNOWN_FAULTS)
         if known is None:
             raise
         _fail(_first_text(known))

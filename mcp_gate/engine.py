@@ -19,6 +19,7 @@ from mcp_gate.backend import ApprovalBackend
 from mcp_gate.completion import Completion
 from mcp_gate.core import Checkpoint, Core, FingerprintOf
 from mcp_gate.creation import Answer, Creation, TaskCreated
+from mcp_gate.database import StoreUnavailable
 from mcp_gate.deliveries import Deliveries
 from mcp_gate.duty import Duty
 from mcp_gate.errors import InvalidParams, TaskNotFound
@@ -89,7 +90,8 @@ class Engine:
         self._match_client = match_client
         self._serve_approvals = serve_approvals
         self._liveness = Liveness(duty, epoch=core.epoch, instance=instance, database_file=store.database.path)
-        self._is_recovered = False
+        self._is_registered = self._is_recovered = False
+        self._idle = idle
         submitting: dict[TaskId, anyio.Event] = {}
         self._completion = Completion(core, wake=self.wake, submitting=submitting)
         self._creation = Creation(core, self._completion, submitting=submitting)
@@ -168,8 +170,9 @@ class Engine:
     async def recover(self) -> None:
         """Ends dead claims as unknown; a start also sees to intents and deliveries at once (PEP-59)."""
         core = self._core
-        self._is_recovered = True
-        await core.duty.register(core.epoch, instance=self._instance, now=core.clock())
+        if not self._is_registered:
+            await core.duty.register(core.epoch, instance=self._instance, now=core.clock())
+            self._is_registered = True
         self._liveness.mark()
         for task_id, epoch in await core.duty.claims():
             stored = await core.store.load(task_id) if await self._liveness.is_dead(epoch) else None
@@ -177,11 +180,17 @@ class Engine:
                 await core.move(stored.task, WorkerLost(), seen=True)  # PEP-112
         self._liveness.sweep()
         await core.duty.hasten(_HASTENED, core.clock())
+        self._is_recovered = True
 
     async def run(self, stop: anyio.Event) -> None:
-        """Steps tasks until `stop`; recovers first if that wasn't done."""
-        if not self._is_recovered:
-            await self.recover()
+        """Steps tasks until `stop`; recovers first if that wasn't done, as soon as the database can be used."""
+        while not (self._is_recovered or stop.is_set()):
+            try:
+                await self.recover()
+            except StoreUnavailable as error:
+                log.error("recovery_postponed", reason=str(error))  # noqa: TRY400 - the reason says all
+                with anyio.move_on_after(self._idle.total_seconds()):
+                    await stop.wait()
         try:
             await self._poller.run(stop)
         finally:

@@ -234,8 +234,27 @@ async def _alive(_: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
+class GatewayBroken(Exception):
+    """What the gateway does in the background has ended, and so nothing could be answered any more."""
+
+
+class _Server(uvicorn.Server):
+    """A server that doesn't outlive what works behind it, so that whoever watches the process can start it again."""
+
+    @property
+    def is_broken(self) -> bool:
+        return bool(getattr(self.lifespan, "error_occurred", False))
+
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or self.is_broken
+
+
 async def serve(gateway: Gateway, *, die_with_stdin: bool = False) -> None:
-    """Serve the gateway on its front until it is told to stop."""
+    """Serve the gateway on its front until it is told to stop.
+
+    Raises:
+        GatewayBroken: It stopped by itself.
+    """
     if gateway.settings.front.stdio:
         async with stdio_server() as (read, write):
             await gateway.server.run(read, write, gateway.server.create_initialization_options())
@@ -248,9 +267,10 @@ async def serve(gateway: Gateway, *, die_with_stdin: bool = False) -> None:
         http="h11",  # the parser that bounds heads; another one may be installed beside it
         log_config=None,
         access_log=False,
+        lifespan="on",  # else the end of what works behind the server is not even logged
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     if die_with_stdin:
         threading.Thread(target=_exit_with_stdin, args=(server,), daemon=True).start()
     # uvicorn raises the signal again once it has stopped; by then there is nothing left to interrupt.
@@ -258,6 +278,8 @@ async def serve(gateway: Gateway, *, die_with_stdin: bool = False) -> None:
         signal.signal(number, lambda *_: None)
     with _listening(gateway.settings) as listener:
         await server.serve(sockets=[listener])
+    if server.is_broken:
+        raise GatewayBroken("the gateway stopped because its work could not go on; the log says why")
 
 
 @contextmanager

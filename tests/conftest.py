@@ -29,11 +29,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the legs that were skipped, each with the command that enables it."""
+    """Name the legs that were skipped, each with the command that enables it, and the points of death tried."""
     skipped = " ".join(str(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
     for leg in legs.LEGS:
         if legs.reason(leg) in skipped:
             terminalreporter.write_line(f"not run: {legs.reason(leg)}")
+    for outcome in ("passed", "failed"):
+        reports = terminalreporter.stats.get(outcome, [])
+        killed = sorted(str(value) for report in reports for name, value in report.user_properties if name == "killed")
+        if killed:
+            terminalreporter.write_line(f"killed and started again, {outcome} ({len(killed)}): {', '.join(killed)}")
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import socket
+import sqlite3
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -68,6 +69,18 @@ def listening_on(port: int) -> Iterator[None]:
     """Somebody else has the port."""
     with socket.create_server(("127.0.0.1", port)):
         yield
+
+
+@contextmanager
+def locked(url: str) -> Iterator[None]:
+    """Somebody else is writing to the SQLite file, and doesn't come to an end."""
+    holder = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+    try:
+        holder.execute("PRAGMA journal_mode = WAL")
+        holder.execute("BEGIN IMMEDIATE")
+        yield
+    finally:
+        holder.close()
 
 
 @dataclass

@@ -1,5 +1,7 @@
 """Kills the gate at each of its named points, starts it again, and expects the story to end as it must."""
 
+from collections.abc import Callable
+
 import pytest
 
 from mcp_gate.client import Disposition, disposition
@@ -30,9 +32,10 @@ CASES = [("sqlite", point) for point in ENDS] + [("postgres", point) for point i
 @pytest.mark.anyio
 @pytest.mark.parametrize(("kind", "point"), CASES, ids=[f"{point}-{kind}" for kind, point in CASES])
 async def test_a_gate_killed_at_a_named_point_runs_the_tool_at_most_once_and_ends_the_task(
-    new_story: NewStory, kind: Kind, point: str
+    new_story: NewStory, kind: Kind, point: str, record_property: Callable[[str, object], None]
 ) -> None:
     """Design sections 1 and 8; SEP-2848, "Completion": the claim comes before the tool, and nothing runs twice."""
+    record_property("killed", f"gate at {point} on {kind}")
     runs, expected = ENDS[point]
     async with begun(new_story(kind), gate={"MCP_GATE_KILL_AT": point}) as story:
         result = await story.tell(story.gate)

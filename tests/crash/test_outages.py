@@ -6,8 +6,8 @@ from mcp import types
 
 from mcp_gate.client import Disposition, disposition
 from tests.crash.conftest import NewStory
-from tests.crash.processes import until
-from tests.crash.world import begun
+from tests.crash.processes import locked, until
+from tests.crash.world import GATE_DATABASE, begun
 
 EXECUTED = Disposition.APPROVED_EXECUTED
 
@@ -100,6 +100,22 @@ async def test_a_gate_killed_while_the_tool_runs_calls_the_outcome_unknown_and_n
         assert "may have run" in _text(result)
         story.release()
         await story.only_request(reported="outcome-unknown")
+        assert await story.executions() == 1
+
+
+@pytest.mark.crash
+@pytest.mark.anyio
+async def test_a_call_while_the_gates_database_is_locked_fails_closed_and_may_be_repeated(new_story: NewStory) -> None:
+    """Design section 1: nothing is acknowledged that is not stored."""
+    async with begun(new_story("sqlite")) as story:
+        with locked(story.gate.environment[GATE_DATABASE]):
+            error = await story.refusal()
+        assert error.code == types.INTERNAL_ERROR
+        assert "did not run" in error.message
+        async with anyio.create_task_group() as group:
+            group.start_soon(story.approve)
+            result = await story.ask()
+        assert disposition(result) is EXECUTED
         assert await story.executions() == 1
 
 

@@ -1,5 +1,7 @@
 """Kills the service at each of its named points, starts it again, and expects the story to end as it must."""
 
+from collections.abc import Callable
+
 import pytest
 
 from mcp_gate.client import Disposition, disposition
@@ -23,9 +25,10 @@ CASES = [("sqlite", point) for point in POINTS] + [("postgres", point) for point
 @pytest.mark.anyio
 @pytest.mark.parametrize(("kind", "point"), CASES, ids=[f"{point}-{kind}" for kind, point in CASES])
 async def test_a_service_killed_at_a_named_point_forgets_nothing_and_counts_nothing_twice(
-    new_story: NewStory, kind: Kind, point: str
+    new_story: NewStory, kind: Kind, point: str, record_property: Callable[[str, object], None]
 ) -> None:
     """Design sections 1 and 5: one transaction per step, retries under one key, callbacks at least once."""
+    record_property("killed", f"service at {point} on {kind}")
     async with begun(new_story(kind), service={"ARAP_KILL_AT": point}) as story:
         result = await story.tell(story.service)
         assert disposition(result) is Disposition.APPROVED_EXECUTED

@@ -1,18 +1,15 @@
 """Whatever keeps service or gate from starting is one clear line and a status other than 0, never a traceback."""
 
 import json
-import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.crash.conftest import NewStory
-from tests.crash.processes import Server, listening_on
+from tests.crash.processes import Server, listening_on, locked
 from tests.crash.world import GATE_DATABASE, SERVICE_DATABASE
 
 SIDES = ("service", "gate")
@@ -68,22 +65,10 @@ def refused(server: Server, *, unprivileged: bool = False, **changes: str) -> st
     return lines[0]
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Another process's transaction that does not end."""
-    holder = sqlite3.connect(path, isolation_level=None)
-    try:
-        holder.execute("PRAGMA journal_mode = WAL")
-        holder.execute("BEGIN IMMEDIATE")
-        yield
-    finally:
-        holder.close()
-
-
 @pytest.mark.crash
 def test_a_locked_database_is_named(side: Side) -> None:
     """Whoever starts a server on a file that another program holds reads that, soon."""
-    with locked(Path(side.server.environment[side.database].removeprefix("sqlite:///"))):
+    with locked(side.server.environment[side.database]):
         assert "locked by another process" in refused(side.server)
 
 

@@ -147,8 +147,8 @@ class Story:
         async with AsyncResolver(self.world.identifier, auth=self._resolver) as resolver:
             yield resolver
 
-    async def approve(self, *, count: int = 1) -> None:
-        """Approve what turns up, until `count` decisions are known to stand."""
+    async def approve(self, count: int = 1) -> None:
+        """Approve what turns up, until `count` requests are known to have been approved."""
         decided: set[str] = set()
         while len(decided) < count:
             try:
@@ -167,11 +167,11 @@ class Story:
 
     # Deaths ---------------------------------------------------------------------------------------------------------
 
-    async def tell(self, dying: Server) -> types.CallToolResult:
+    async def tell(self, dying: Server, *, approvals: int = 1) -> types.CallToolResult:
         """Tell the story while `dying` dies at its point and is started again; the end that the agent saw."""
         result: types.CallToolResult | None = None
         async with anyio.create_task_group() as group:
-            group.start_soon(self.approve)
+            group.start_soon(self.approve, approvals)
             group.start_soon(self.revive, dying)
             result = await self.ask()
         assert result is not None
@@ -289,6 +289,11 @@ async def begun(
             group.start_soon(story.gate.start, gate or NO_CHANGES)
         with anyio.fail_after(100):
             yield story
+    except BaseException as error:
+        error.add_note("\n".join(["broken connections:", *story.failures[-5:]]))
+        for server in (story.service, story.gate):
+            error.add_note(f"the log of the {server.name} ends:\n{server.tail()}")
+        raise
     finally:
         story.gate.kill()
         story.service.kill()
