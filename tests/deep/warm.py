@@ -1,4 +1,4 @@
-"""`python -m tests.deep.warm LOG`: runs pytest again and again, each time in a child that has the libraries.
+"""`python -P warm.py LOG LIBRARY ...`: runs pytest again and again, each time in a child that has the libraries.
 
 Most of a short run is the import of other people's packages, which no saboteur touches. Modules of this repository are
 imported in the child only, so each run sees the files as they are then. One JSON array of arguments a line comes in,
@@ -48,7 +48,7 @@ def run(arguments: list[str], *, log: str) -> str:
 
 def main() -> None:
     """Serve until the input ends."""
-    for name in LIBRARIES:
+    for name in sys.argv[2:]:
         # What is not installed here is not needed by any test that can run here.
         with suppress(ImportError):
             importlib.import_module(name)

@@ -18,6 +18,7 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import Final
 
+from tests.deep import warm
 from tests.deep.saboteurs import Saboteur
 
 COMPILED: Final = ("arap_service", "mcp_gate", "tests")
@@ -46,7 +47,7 @@ class Trial:
 class Workshop:
     """A copy of the files of a checkout at `root`, whose tests run there and see nothing of the original."""
 
-    def __init__(self, root: Path, report: Path) -> None:
+    def __init__(self, root: Path, report: Path, *, libraries: Sequence[str]) -> None:
         self._root = root
         self._report = report
         self._log = report.with_suffix(".log")
@@ -55,7 +56,7 @@ class Workshop:
         for name in COMPILED:
             compileall.compile_dir(root / name, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
         self._runner = subprocess.Popen(
-            [sys.executable, "-m", "tests.deep.warm", str(self._log)],
+            [sys.executable, "-P", warm.__file__, str(self._log), *libraries],
             cwd=root,
             env=environment,
             stdin=subprocess.PIPE,
@@ -65,8 +66,9 @@ class Workshop:
 
     def close(self) -> None:
         """End the process that runs the tests."""
-        if self._runner.stdin is not None:
-            self._runner.stdin.close()
+        for pipe in (self._runner.stdin, self._runner.stdout):
+            if pipe is not None:
+                pipe.close()
         self._runner.wait()
 
     def outcomes(self, tests: Sequence[str], *more: str) -> Mapping[str, str]:
@@ -105,8 +107,11 @@ class Workshop:
 
 
 @contextmanager
-def open_workshop(checkout: Path, folder: Path) -> Iterator[Workshop]:
-    """A workshop under `folder` with every file that `checkout` has under version control, or is about to have."""
+def open_workshop(checkout: Path, folder: Path, *, libraries: Sequence[str] = warm.LIBRARIES) -> Iterator[Workshop]:
+    """A workshop under `folder` with every file that `checkout` has under version control, or is about to have.
+
+    `libraries` are imported once instead of by every run.
+    """
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=checkout,
@@ -120,7 +125,7 @@ def open_workshop(checkout: Path, folder: Path) -> Iterator[Workshop]:
         if (checkout / name).is_file():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(checkout / name, root / name)
-    workshop = Workshop(root, folder / "report.xml")
+    workshop = Workshop(root, folder / "report.xml", libraries=libraries)
     try:
         yield workshop
     finally:
