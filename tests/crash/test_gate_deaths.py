@@ -29,6 +29,7 @@ CASES = [("sqlite", point) for point in ENDS] + [("postgres", point) for point i
 
 
 @pytest.mark.crash
+@pytest.mark.requirement("PEP-57", "PEP-58", "PEP-59", "PEP-66", "PEP-112")
 @pytest.mark.anyio
 @pytest.mark.parametrize(("kind", "point"), CASES, ids=[f"{point}-{kind}" for kind, point in CASES])
 async def test_a_gate_killed_at_a_named_point_runs_the_tool_at_most_once_and_ends_the_task(

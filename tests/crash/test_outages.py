@@ -44,6 +44,7 @@ async def test_a_denial_made_while_the_gate_is_down_stays_a_denial(new_story: Ne
 
 @pytest.mark.crash
 @pytest.mark.anyio
+@pytest.mark.requirement("PEP-13", "PEP-57", "PEP-63")
 async def test_a_call_while_the_service_is_down_fails_closed_and_its_repetition_joins_what_was_begun(
     new_story: NewStory,
 ) -> None:
@@ -57,6 +58,7 @@ async def test_a_call_while_the_service_is_down_fails_closed_and_its_repetition_
         refused = await story.refusal()
         assert refused.code == types.INTERNAL_ERROR
         assert "did not run" in refused.message
+        assert not story.has_run()
         await story.service.start()
         async with anyio.create_task_group() as group:
             group.start_soon(story.approve)
@@ -84,6 +86,7 @@ async def test_a_service_killed_while_everybody_waits_keeps_the_request(new_stor
 
 @pytest.mark.crash
 @pytest.mark.anyio
+@pytest.mark.requirement("PEP-66", "PEP-112")
 async def test_a_gate_killed_while_the_tool_runs_calls_the_outcome_unknown_and_never_runs_it_again(
     new_story: NewStory,
 ) -> None:

@@ -13,6 +13,7 @@ POINTS = ("submit.answered", "handle.stored")
 
 
 @pytest.mark.crash
+@pytest.mark.requirement("PEP-57", "PEP-58")
 @pytest.mark.anyio
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_gate_killed_while_it_asks_again_asks_once_and_runs_the_tool_once(

@@ -22,6 +22,7 @@ CASES = [("sqlite", point) for point in POINTS] + [("postgres", point) for point
 
 
 @pytest.mark.crash
+@pytest.mark.requirement("ARS-47", "PEP-57")
 @pytest.mark.anyio
 @pytest.mark.parametrize(("kind", "point"), CASES, ids=[f"{point}-{kind}" for kind, point in CASES])
 async def test_a_service_killed_at_a_named_point_forgets_nothing_and_counts_nothing_twice(

@@ -128,6 +128,7 @@ def test_an_upstream_that_cannot_be_run_is_named(new_story: NewStory) -> None:
 
 
 @pytest.mark.crash
+@pytest.mark.requirement("PEP-62")
 def test_a_retention_that_is_not_declared_keeps_the_gate_from_starting(new_story: NewStory) -> None:
     """PEP-62: a backend that forgets keys before the gate stops asking could create a request twice."""
     story = new_story("sqlite")

@@ -194,12 +194,15 @@ class Story:
         """Whether the tool was started."""
         return self.world.path(BEGUN).exists()
 
+    def has_run(self) -> bool:
+        """Whether the tool ever had its effect."""
+        return self.world.path(EFFECTS).exists()
+
     async def executions(self) -> int:
         """How often the tool ran: counted when no process is left that could run it."""
         self.gate.kill()
         await until(self._is_nobody_left, "every server behind the gateway has ended")
-        effects = self.world.path(EFFECTS)
-        return len(effects.read_text(encoding="utf-8").splitlines()) if effects.exists() else 0
+        return len(self.world.path(EFFECTS).read_text(encoding="utf-8").splitlines()) if self.has_run() else 0
 
     def _is_nobody_left(self) -> bool:
         with self.world.path(ALIVE).open("a") as alive:
