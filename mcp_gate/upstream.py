@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import RootModel
+from pydantic import RootModel, ValidationError
 
 from mcp_gate.origin import NotReceived, OriginDispatcher, ReceivedErrors, WatchedStream, WatchedTransport
 from mcp_gate.settings import Upstream as UpstreamSettings
@@ -28,6 +28,10 @@ from mcp_gate.settings import Upstream as UpstreamSettings
 SERVER_INFO_META: Final = "io.modelcontextprotocol/serverInfo"
 DELAYS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 PAGES: Final = 100
+LIST_SECONDS: Final = 30
+# What every result says since 2026 and none said before; nothing about caching was said, so nothing is promised.
+SINCE_2026: Final[Mapping[str, Any]] = {"resultType": "complete"}
+LISTS_SINCE_2026: Final[Mapping[str, Any]] = {**SINCE_2026, "ttlMs": 0, "cacheScope": "private"}
 
 log = structlog.get_logger(__name__)
 
@@ -170,34 +174,51 @@ class Upstream:
         """List the tools again.
 
         Raises:
-            MCPError: the upstream cannot be asked.
+            MCPError: the upstream cannot be asked, does not answer in time, or lists what are no tools.
         """
-        await self._list(self._connected().session)
+        async with self._using() as opened:
+            try:
+                with anyio.fail_after(LIST_SECONDS):
+                    await self._list(opened.session)
+            except TimeoutError:
+                raise NotReceived("list_timeout") from None
+            except (ValidationError, RuntimeError):
+                raise NotReceived("no_list") from None
 
     async def call(
         self, request: types.Request[Any, Any], *, seconds: float | None = None, progress: ProgressFnT | None = None
     ) -> dict[str, Any]:
         """Send one request and return the raw result, without the upstream's own identity.
 
+        The result of a server of the handshake era is completed by the members that the 2026 protocol demands.
+
         Raises:
             NotReceived: no response arrived: connection lost, time out, or not connected.
             MCPError: the upstream answered with this error.
         """
-        opened = self._connected()
-        self._in_flight += 1
-        try:
+        async with self._using() as opened:
             result = await opened.session.send_request(
                 request,
                 _Raw,
                 request_read_timeout_seconds=seconds or self._settings.call_seconds,
                 progress_callback=progress,
             )
+            answer = without_server_info(result.root)
+            if opened.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                return answer
+            return {**(LISTS_SINCE_2026 if isinstance(request, types.ListToolsRequest) else SINCE_2026), **answer}
+
+    @asynccontextmanager
+    async def _using(self) -> AsyncIterator[_Open]:
+        opened = self._connected()
+        self._in_flight += 1
+        try:
+            yield opened
         finally:
             self._in_flight -= 1
             # A session of the handshake era does not survive its server, but a call under way must not be cut off.
             if opened.received.is_session_gone and self._in_flight == 0:
                 self._stale.set()
-        return without_server_info(result.root)
 
     def _connected(self) -> _Open:
         if self._open is None:

@@ -14,19 +14,16 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from mcp_gate.settings import Upstream as UpstreamSettings
 from mcp_gate.upstream import Upstream
+from tests.gate.eras import HandshakeEra
 from tests.gate.gateways import http_gateway
 from tests.gate.live import serving
 from tests.gate.upstream_server import add_tools
 from tests.gate.world import World, tasks_client
 
 pytestmark = pytest.mark.anyio
-
-VERSION_HEADER = b"mcp-protocol-version"
-MODERN = b"2026-07-28"
 
 
 @pytest.fixture
@@ -112,21 +109,6 @@ async def test_metadata_of_the_caller_is_forwarded_and_the_protocols_own_is_not(
     assert forwarded["_meta"]["example.com/trace"] == "t-1"
     assert forwarded["_meta"]["io.modelcontextprotocol/clientInfo"]["name"] == "treasury"
     assert forwarded["_meta"]["io.modelcontextprotocol/clientCapabilities"] == {}
-
-
-class HandshakeEra:
-    """Serves real servers of the handshake era, one after the other; sessions of one are unknown to the next."""
-
-    def __init__(self, *apps: Starlette) -> None:
-        self.apps = list(apps)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        if dict(scope["headers"]).get(VERSION_HEADER) == MODERN:
-            await Response(status_code=400)(scope, receive, send)
-            return
-        await self.apps[0](scope, receive, send)
 
 
 async def test_a_session_that_its_server_forgot_is_opened_anew(tmp_path: Path) -> None:
