@@ -64,13 +64,15 @@ class UpstreamTools:
         self._settings = settings
         self._cache: dict[str, tuple[types.Tool, KnownTool]] = {}
 
-    async def find(self, name: str) -> KnownTool | None:
+    async def find(self, name: str, *, fresh: bool = False) -> KnownTool | None:
         """The tool `name`; an unknown one makes us list again.
+
+        An upstream may be replaced without a word, so what an approval is compared with has to be `fresh` (PEP-105).
 
         Raises:
             Unavailable: the upstream cannot be asked, which is no proof that the tool is gone.
         """
-        if name not in self._upstream.tools:
+        if fresh or name not in self._upstream.tools:
             try:
                 await self._upstream.refresh()
             except MCPError:

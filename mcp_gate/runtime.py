@@ -182,7 +182,7 @@ async def _backend(settings: GateSettings, parts: Parts) -> AsyncIterator[Approv
 
 def _fingerprint_of(catalogue: Catalogue) -> Callable[[str], Any]:
     async def fingerprint_of(tool: str) -> str | None:
-        found = await catalogue.find(tool)
+        found = await catalogue.find(tool, fresh=True)
         return None if found is None else found.fingerprint
 
     return fingerprint_of

@@ -14,13 +14,16 @@ from typing import Any, Final, Protocol
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
-from mcp_gate.errors import InvalidParams
+from mcp_gate.errors import InvalidParams, Unavailable
 from mcp_gate.mapping import ToolMapping, declared_mapping, fingerprint
 from mcp_gate.schema import SchemaInvalid, compiled
 from mcp_gate.settings import ToolSettings
 
 DECLARED_MAPPING: Final = "x-authzen-mapping"
+TOOLS_UNKNOWN: Final = "The server cannot list its tools now; the tool did not run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,12 @@ def _compiled_mapping(document: str) -> ToolMapping:
 class Catalogue(Protocol):
     """Where the gate learns of tools."""
 
-    async def find(self, name: str) -> KnownTool | None:
-        """The tool `name` as it is now, or None."""
+    async def find(self, name: str, *, fresh: bool = False) -> KnownTool | None:
+        """The tool `name`, or None; `fresh` asks the server itself, whatever it listed earlier.
+
+        Raises:
+            Unavailable: the server cannot be asked, which is no proof that the tool is gone.
+        """
         ...
 
 
@@ -92,12 +99,20 @@ class EmbeddedTools:
         self._list = list_tools
         self._cache: dict[str, tuple[object, KnownTool]] = {}
 
-    async def find(self, name: str) -> KnownTool | None:
-        """The tool `name`; of an `MCPServer` it is kept until it is registered anew."""
+    async def find(self, name: str, *, fresh: bool = False) -> KnownTool | None:
+        """The tool `name`; of an `MCPServer` it is kept until it is registered anew, unless a `fresh` one is asked for.
+
+        Raises:
+            Unavailable: the server cannot list its tools now.
+        """
         registered = self._registered(name)
-        if registered is not None and (hit := self._cache.get(name)) is not None and hit[0] is registered:
+        hit = None if fresh or registered is None else self._cache.get(name)
+        if hit is not None and hit[0] is registered:
             return hit[1]
-        listed = next((tool for tool in await self._list() if tool.name == name), None)
+        try:
+            listed = next((tool for tool in await self._list() if tool.name == name), None)
+        except (MCPError, ValidationError):
+            raise Unavailable(TOOLS_UNKNOWN) from None
         if listed is None:
             return None
         found = known(listed, self._settings.get(name), code=_code(getattr(registered, "fn", None)))

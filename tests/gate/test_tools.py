@@ -7,12 +7,15 @@ import pytest
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import MCPServer
+from mcp.shared.exceptions import MCPError
 
-from mcp_gate.errors import InvalidParams
+from mcp_gate.errors import InvalidParams, Unavailable
 from mcp_gate.extension import Gate
 from mcp_gate.mapping import MappingError
 from mcp_gate.settings import ToolSettings
-from mcp_gate.tools import known
+from mcp_gate.tools import EmbeddedTools, known
+from tests.gate.upstream_server import add_tools
 from tests.gate.world import World, connected, tasks_client
 
 pytestmark = pytest.mark.anyio
@@ -101,3 +104,33 @@ def test_arguments_are_refused_by_the_place_of_their_fault_only() -> None:
 def test_a_schema_that_cannot_be_applied_lets_nothing_be_approved(schema: dict[str, Any]) -> None:
     with pytest.raises(InvalidParams, match="cannot be applied"):
         known(tool(**schema), None).check({})
+
+
+@pytest.mark.requirement("PEP-105")
+async def test_a_fresh_look_sees_what_changed_in_place(tmp_path: Path) -> None:
+    """Whoever changes a registered tool says so to nobody."""
+    listed = [tool()]
+    server: MCPServer[Any] = MCPServer("treasury")
+    add_tools(server, tmp_path / "effects")
+
+    async def list_tools() -> list[types.Tool]:
+        return listed
+
+    tools = EmbeddedTools(server, {}, list_tools=list_tools)
+    before = await tools.find("wire")
+    listed[0] = tool(required=["to"])
+    kept, fresh, after = await tools.find("wire"), await tools.find("wire", fresh=True), await tools.find("wire")
+    assert before is not None
+    assert fresh is not None
+    assert kept is before
+    assert fresh.fingerprint != before.fingerprint
+    assert after is fresh
+
+
+async def test_a_server_that_cannot_list_its_tools_has_not_lost_them() -> None:
+    async def list_tools() -> list[types.Tool]:
+        raise MCPError(code=-32603, message="canary")
+
+    with pytest.raises(Unavailable) as caught:
+        await EmbeddedTools(Server("low"), {}, list_tools=list_tools).find("wire")
+    assert "canary" not in str(caught.value)
