@@ -86,6 +86,7 @@ def test_every_row_of_the_vectors_is_covered() -> None:
     ],
 )
 @pytest.mark.anyio
+@pytest.mark.requirement("ARS-89")
 async def test_refusal_says_why_as_a_code(url: str, code: str) -> None:
     """One internal address among several is enough."""
     resolver = names(mixed_test=[f"{PUBLIC},10.0.0.1"])

@@ -13,9 +13,9 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
@@ -26,11 +26,10 @@ from tests.deep.saboteurs import Saboteur, Unfit, faults, load
 from tests.deep.workshop import RunFailed, Trial, Workshop, open_workshop, outcomes_in
 
 SEEDS: Final = 2**31
-WORKSHOPS: Final = 2
 STORMS: Final = "tests/deep/storms.py"
 
 
-def saboteurs(seed: int, only: Sequence[str]) -> bool:
+def saboteurs(seed: int, only: Sequence[str], jobs: int) -> bool:
     """Try every saboteur, or those named; whether all were caught."""
     chosen = [saboteur for saboteur in load() if not only or saboteur.name in only or {*only} & {*saboteur.covers}]
     if not chosen:
@@ -42,10 +41,10 @@ def saboteurs(seed: int, only: Sequence[str]) -> bool:
         return False
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="arap-deep-")))
-        workshops = [stack.enter_context(open_workshop(evidence.ROOT, folder / str(n))) for n in range(WORKSHOPS)]
-        if not _are_sound(workshops[0], chosen):
-            return False
+        workshops = [stack.enter_context(open_workshop(evidence.ROOT, folder / str(n))) for n in range(jobs)]
         trials = _trials(workshops, chosen)
+    if trials is None:
+        return False
     caught = sum(bool(trial.caught_by) for trial in trials)
     print(f"{caught} of {len(trials)} saboteurs caught")
     if not only:
@@ -70,23 +69,35 @@ def _are_sound(workshop: Workshop, chosen: Sequence[Saboteur]) -> bool:
     return not bad
 
 
-def _trials(workshops: Sequence[Workshop], chosen: Sequence[Saboteur]) -> list[Trial]:
+def _trials(workshops: Sequence[Workshop], chosen: Sequence[Saboteur]) -> list[Trial] | None:
+    """What became of each; None if their tests are not green without a fault."""
     idle: SimpleQueue[Workshop] = SimpleQueue()
     for workshop in workshops:
         idle.put(workshop)
 
-    def tried(saboteur: Saboteur) -> Trial:
-        workshop = idle.get()
+    @contextmanager
+    def some_workshop() -> Iterator[Workshop]:
+        taken = idle.get()
         try:
-            trial = workshop.attempt(saboteur)
+            yield taken
         finally:
-            idle.put(workshop)
+            idle.put(taken)
+
+    def are_sound() -> bool:
+        with some_workshop() as workshop:
+            return _are_sound(workshop, chosen)
+
+    def tried(saboteur: Saboteur) -> Trial:
+        with some_workshop() as workshop:
+            trial = workshop.attempt(saboteur)
         missed = trial.trouble or f"NOT CAUGHT by {saboteur.test}"
         print(f"{saboteur.name}: {f'caught by {trial.caught_by[0]}' if trial.caught_by else missed}", flush=True)
         return trial
 
     with ThreadPoolExecutor(len(workshops)) as pool:
-        return list(pool.map(tried, chosen))
+        sound = pool.submit(are_sound)
+        trials = list(pool.map(tried, chosen))
+        return trials if sound.result() else None
 
 
 def _told(trial: Trial) -> dict[str, object]:
@@ -100,14 +111,14 @@ def _told(trial: Trial) -> dict[str, object]:
     return told if trial.trouble is None else {**told, "trouble": trial.trouble}
 
 
-def storms(seed: int, _only: Sequence[str]) -> bool:
+def storms(seed: int, _only: Sequence[str], _jobs: int) -> bool:
     """Run the storms with this seed; whether nothing broke."""
     rounds = os.environ.get("ARAP_STORM_ROUNDS", "200")
     surroundings = {"ARAP_STORM_SEED": str(seed), "ARAP_STORM_ROUNDS": rounds}
     return _pytest("storms", seed, [STORMS], surroundings, {"rounds_each": int(rounds)})
 
 
-def fuzzing(seed: int, _only: Sequence[str]) -> bool:
+def fuzzing(seed: int, _only: Sequence[str], _jobs: int) -> bool:
     """Try every property on many examples; whether all held."""
     more = ["-p", "tests.deep.many_examples", "--hypothesis-profile=deep", f"--hypothesis-seed={seed}"]
     return _pytest("fuzzing", seed, [*more, "-m", "hypothesis", "tests"], {}, {"examples_at_most_each": EXAMPLES})
@@ -127,7 +138,7 @@ def _pytest(
     return ended.returncode == 0 and passed > 0
 
 
-PARTS: Final[dict[str, Callable[[int, Sequence[str]], bool]]] = {
+PARTS: Final[dict[str, Callable[[int, Sequence[str], int], bool]]] = {
     "saboteurs": saboteurs,
     "storms": storms,
     "fuzzing": fuzzing,
@@ -142,6 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="list the saboteurs with the rules that they break")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this saboteur, or those of a rule")
     parser.add_argument("--seed", type=int, help="repeat a run; by default a new one, which is printed")
+    parser.add_argument("--jobs", type=int, default=2, help="how many saboteurs to try at once; by default 2")
     options = parser.parse_args(arguments)
     if options.list:
         for saboteur in load():
@@ -153,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for part in ["saboteurs"] if options.only else options.parts or PARTS:
         print(f"-- {part} --", flush=True)
         try:
-            held = PARTS[part](seed, options.only) and held
+            held = PARTS[part](seed, options.only, options.jobs) and held
         except Unfit as error:
             print(error)
             held = False

@@ -266,6 +266,17 @@ async def test_replayed_token_is_refused_without_a_hint(world: World) -> None:
     assert isinstance(await refused(world, later), InvalidDenialBinding)
 
 
+@pytest.mark.requirement("ARS-35", "ARS-38")
+async def test_token_stays_spent_when_its_request_has_been_decided(world: World) -> None:
+    """Catalogue ARS-35: until the token's own deadline, not until the end of the task that it was spent on."""
+    body = await world.body()
+    submitted = await world.submit(body)
+    await world.decide(submitted.task["id"], decision="deny")
+    fault = await refused(world, body, key="another")
+    assert isinstance(fault, InvalidDenialBinding)
+    assert (fault.detail, dict(fault.extra)) == (None, {})
+
+
 @pytest.mark.requirement("ARS-34", "ARS-10")
 async def test_replay_after_the_end_is_an_expired_denial(world: World) -> None:
     """Catalogue section 1: replay is looked at after freshness, so a proven but stale binding answers 410."""
