@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pydantic import JsonValue
+from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session
 
 from arap_service.context import Context
@@ -200,7 +201,10 @@ async def report(ctx: Context, caller: Caller, task_id: str, body: Mapping[str, 
         session.on_commit(task_topic(task.id))
         session.on_commit(REQUESTS)
 
-    await ctx.database.write(work)
+    try:
+        await ctx.database.write(work)
+    except IntegrityError:
+        await ctx.database.write(work)  # the same report was committed meanwhile: the second look finds it
     ctx.log.info("execution_reported", task_id=task_id, disposition=disposition)
 
 

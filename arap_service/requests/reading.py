@@ -19,6 +19,7 @@ from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import Forbidden, InvalidRequest
 from arap_service.domain.visible import visible
 from arap_service.protocol.arap import TaskStatus, format_instant, parse_instant
+from arap_service.protocol.canonical import strict_loads
 from arap_service.records import task_seal
 from arap_service.requests.details import why_not
 from arap_service.requests.telling import effect_sentence
@@ -57,7 +58,7 @@ def _check(wanted: QueueFilter) -> None:
     if not 1 <= wanted.limit <= MAX_LIMIT:
         raise InvalidRequest(f"The limit is a number from 1 to {MAX_LIMIT}.", pointer="/limit")
     for name, text in (("q", wanted.q), ("subject", wanted.subject), ("template", wanted.template)):
-        if text is not None and (len(text) > MAX_TEXT or "\x00" in text):
+        if text is not None and (len(text) > MAX_TEXT or not tasks.is_storable(text)):
             raise InvalidRequest(f"The text may have {MAX_TEXT} characters.", pointer=f"/{name}")
 
 
@@ -156,11 +157,12 @@ def _cursor(place: Place, *, by_deadline: bool) -> str:
 
 
 def _read_cursor(text: str, *, by_deadline: bool) -> Place:
+    # Strictly, like every text of a caller: what comes out goes into a statement.
     try:
-        order, at, task_id = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        place = (parse_instant(at), str(task_id))
-    except (ValueError, TypeError):
-        raise InvalidRequest("The cursor is not one of this list.", pointer="/cursor") from None
-    if order != ("d" if by_deadline else "c"):
-        raise InvalidRequest("The cursor is not one of this list.", pointer="/cursor")
-    return place
+        match strict_loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))):
+            case [order, str() as at, str() as task_id] if order == ("d" if by_deadline else "c"):
+                if tasks.is_storable(task_id):
+                    return parse_instant(at), task_id
+    except ValueError:  # also InvalidJson
+        pass
+    raise InvalidRequest("The cursor is not one of this list.", pointer="/cursor")

@@ -27,8 +27,11 @@ from arap_service.store.tables import (
 
 
 def is_storable(text: str) -> bool:
-    """Whether `text` can be in the database at all; PostgreSQL complains when asked for a NUL."""
-    return "\x00" not in text
+    """Whether `text` can be in the database at all: PostgreSQL complains when asked for a NUL, both of half a pair."""
+    try:
+        return b"\x00" not in text.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 # What a submission must find

@@ -1,8 +1,11 @@
 """A gate and its own requests: status, result, withdrawal, report, and what anybody else learns of them."""
 
+import threading
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import anyio
 import pytest
 from sqlmodel import select
 
@@ -233,6 +236,27 @@ async def test_report_is_shown_once_however_often_it_comes(world: World) -> None
     assert [(each.disposition, each.generation) for each in shown] == [("approved-executed", 0), ("execution-error", 1)]
     assert shown[0].received_at == world.clock() - timedelta(seconds=5)
     assert (await world.kinds(task_id)).count("execution_reported") == 2
+
+
+async def test_report_that_comes_twice_at_once_is_one_as_well(world: World) -> None:
+    """Both look before either has written, where the engine lets them; nobody is told of the other."""
+    task_id = await world.pending()
+    await world.decide(task_id)
+    writers = 1 if world.ctx.database.is_sqlite else 2
+    both_have_looked = threading.Barrier(writers, timeout=5)
+
+    def new_id(prefix: str) -> str:
+        both_have_looked.wait()
+        return world.ctx.new_id(prefix)
+
+    ctx = replace(world.ctx, new_id=new_id)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            for _ in range(2):
+                group.start_soon(requests.report, ctx, GATE, task_id, REPORT)
+    detail = await requests.detail(world.ctx, person("ann"), task_id)
+    assert [(told.generation, told.disposition) for told in detail.executions] == [(0, "approved-executed")]
+    assert (await world.kinds(task_id)).count("execution_reported") == 1
 
 
 async def test_report_belongs_to_who_was_approved(world: World) -> None:

@@ -1,5 +1,6 @@
 """The queue: order, pages, selections, and who sees what in it."""
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -138,6 +139,11 @@ async def test_overdue_request_is_nobodys(world: World) -> None:
     assert (row.id, row.may_decide, row.why_not) == (task_id, False, "deadline_passed")
 
 
+def cursor(text: str) -> str:
+    """A cursor that says `text`, whatever that is."""
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
 @pytest.mark.parametrize(
     "wanted",
     [
@@ -153,12 +159,21 @@ async def test_overdue_request_is_nobodys(world: World) -> None:
         {"cursor": ""},
         {"cursor": "WyJkIiwgMSwgMl0"},
         {"cursor": "bnVsbA"},
+        {"cursor": cursor('["d", "2026-04-30T20:00:00Z", "\\ud800"]')},
+        {"cursor": cursor('["d", "2026-04-30T20:00:00Z", "\\u0000"]')},
+        {"cursor": cursor('["d", "2026-04-30T20:00:00Z", 7]')},
+        {"cursor": cursor('["d", "9999-99-99T20:00:00Z", "task"]')},
+        {"cursor": cursor('["d", NaN, "task"]')},
+        {"cursor": cursor('{"d": 1, "2026-04-30T20:00:00Z": 2, "task": 3}')},
+        {"cursor": cursor("[" * 700)},
+        {"q": "\ud800"},
+        {"subject": "\ud800"},
     ],
 )
 async def test_malformed_selection_is_refused(world: World, wanted: dict[str, Any]) -> None:
     """Bad input is a documented error."""
     with pytest.raises(InvalidRequest):
-        await requests.queue(world.ctx, READER, QueueFilter(**wanted))
+        await requests.queue(world.ctx, READER, QueueFilter(**{"status": "pending", **wanted}))
 
 
 async def test_cursor_belongs_to_its_order(world: World) -> None:
