@@ -7,13 +7,14 @@ response that was received decides the outcome; without one the outcome is unkno
 import json
 from collections.abc import Collection
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import structlog
 
 from mcp_gate.backend import Permit
 from mcp_gate.core import Core, artifacts_of
+from mcp_gate.database import StoreUnavailable
 from mcp_gate.events import Allowed, ExecutionOverdue, Expire, PolicyDenied, ToolReturned, ToolSilent
 from mcp_gate.execution import Executed, NoResponse, Outcome, ReceivedError, ToolCall
 from mcp_gate.lifecycle import GateTask, Refused
@@ -21,7 +22,9 @@ from mcp_gate.records import Changes, StoredTask
 
 log = structlog.get_logger(__name__)
 
-UNSTORABLE = "The tool's result could not be stored."
+UNSTORABLE: Final = "The tool's result could not be stored."
+STORE_ATTEMPTS: Final = 12
+STORE_REST_SECONDS: Final = 1.0
 
 
 class Invocation:
@@ -94,7 +97,18 @@ class Invocation:
             case NoResponse(reason=reason):
                 event = ToolSilent()
                 log.warning("no_response_received", task_id=claimed.id, reason=reason)
-        await self._core.move(claimed, event, seen=True, changes=Changes(result=result))
+        await self._keep(claimed, event, Changes(result=result))
+
+    async def _keep(self, claimed: GateTask, event: ToolReturned | ToolSilent, changes: Changes) -> None:
+        """Stores the outcome, also when the database is away for a while: it exists here alone."""
+        for _ in range(STORE_ATTEMPTS - 1):
+            try:
+                await self._core.move(claimed, event, seen=True, changes=changes)
+                return
+            except StoreUnavailable as error:
+                log.error("outcome_not_stored", task_id=claimed.id, reason=str(error))  # noqa: TRY400 - the reason says all
+                await anyio.sleep(STORE_REST_SECONDS)
+        await self._core.move(claimed, event, seen=True, changes=changes)
 
 
 def _is_storable(result: dict[str, Any]) -> bool:

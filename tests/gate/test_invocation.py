@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,9 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from sqlalchemy import update
+from structlog.testing import capture_logs
 
+from mcp_gate import invocation
 from mcp_gate.backend import Permit
 from mcp_gate.events import Cause
 from mcp_gate.execution import Executed, NoResponse, Outcome, ReceivedError, ToolCall
@@ -17,6 +20,7 @@ from mcp_gate.lifecycle import Ending, Phase
 from mcp_gate.limits import Limits
 from mcp_gate.tables import task as task_table
 from mcp_gate.texts import DISPOSITION, ENVELOPE
+from tests.crash.processes import locked, until
 from tests.gate.foreign_backend import CANARY
 from tests.gate.kit import ALICE, TRANSFER, Killed, Kit
 
@@ -352,3 +356,22 @@ async def test_the_effect_is_on_record_without_anybody_polling(kit: Kit) -> None
     assert json.loads(lines[0].detail)["tool"] == "wire_transfer"
     assert json.loads(lines[-1].detail)["ending"] == "approved-executed"
     assert "acct-991" not in "".join(line.detail for line in lines)
+
+
+async def test_an_outcome_is_stored_when_the_database_is_free_again(
+    make_kit: Callable[..., Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the tool answered exists in this process alone, so one failed write must not lose it."""
+    monkeypatch.setattr(invocation, "STORE_REST_SECONDS", 0.001)
+    monkeypatch.setattr(invocation, "STORE_ATTEMPTS", 100_000)
+    kit = make_kit()
+    await kit.store.database.write(lambda connection: connection.exec_driver_sql("PRAGMA busy_timeout = 1"))
+    task_id = await granted(kit)
+    with ExitStack() as lock, capture_logs() as logs:
+        kit.tool.during = lambda: lock.enter_context(locked(kit.url))
+        async with anyio.create_task_group() as group:
+            group.start_soon(kit.step, task_id)
+            await until(lambda: any(entry["event"] == "outcome_not_stored" for entry in logs), "the write failed")
+            lock.close()
+    assert (await kit.get(task_id))["result"]["_meta"][DISPOSITION] == "approved-executed"
+    assert len(kit.tool.calls) == 1
