@@ -151,7 +151,9 @@ class Completion:
             await core.move(task, Expire())
         elif until != task.pending_deadline:
             due = min(core.clock() + wait, until)
-            return not await core.store.prolong(task, deadline=until, next_due=due, writing=core.writing)
+            prolonged = await core.store.prolong(task, deadline=until, next_due=due, writing=core.writing)
+            core.watchers.ring(task.id)
+            return not prolonged
         else:
             await core.later(task, wait, by=until, attempts=task.attempts + 1)
         return False

@@ -1,7 +1,7 @@
 """What every part of the engine works with, and the one way in which it moves a task."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from mcp_gate.parts import Writing
 from mcp_gate.records import NO_CHANGES, Changes, NewSubmission, StoredTask, Submission
 from mcp_gate.store import TaskStore
 from mcp_gate.texts import Wording, strings_in
+from mcp_gate.watching import Watchers
 
 log = structlog.get_logger(__name__)
 
@@ -51,6 +52,7 @@ class Core:
     limits: Limits
     wording: Wording
     epoch: str
+    watchers: Watchers = field(default_factory=Watchers)
 
     @property
     def writing(self) -> Writing:
@@ -66,6 +68,7 @@ class Core:
         if isinstance(moved, Refused):
             log.info("task_event_refused", task_id=task.id, transition=type(event).__name__, reason=moved.reason)
         else:
+            self.watchers.ring(task.id)
             log.info(
                 "task_moved",
                 task_id=task.id,

@@ -5,7 +5,8 @@ SEP-2848; MCP Tasks extension.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ from mcp_gate.store import TaskStore, View
 from mcp_gate.tables import InputState
 from mcp_gate.texts import Wording
 from mcp_gate.views import task_view
+from mcp_gate.watching import Watch
 
 log = structlog.get_logger(__name__)
 
@@ -224,6 +226,15 @@ class Engine:
             expires_at=deadline(task),
         )
 
+    def watching(self, task_ids: Collection[str]) -> AbstractContextManager[Watch]:
+        """A bell that rings when one of the tasks changes in this process; elsewhere they change without a sound."""
+        return self._core.watchers.watching(task_ids)
+
+    @property
+    def client_poll(self) -> timedelta:
+        """How often clients are told to ask."""
+        return self._core.limits.client_poll
+
     async def update(self, task_id: str, principal: Principal, responses: Mapping[str, Any]) -> Json:
         """`tasks/update`: answers to outstanding questions; other keys are ignored (PEP-85).
 
@@ -243,6 +254,7 @@ class Engine:
         }
         if answers and view.stored.task.phase is Phase.INPUT:
             still_open = await self._core.store.settle_inputs(task_id, answers, writing=self._core.writing)
+            self._core.watchers.ring(task_id)
             if not still_open:
                 await self._core.move(view.stored.task, InputSettled(view.stored.task.generation))
             self._poller.wake()

@@ -32,6 +32,7 @@ from mcp_gate import callbacks, round_trips
 from mcp_gate.asking import Offered
 from mcp_gate.callbacks import CallbackEndpoint
 from mcp_gate.callers import FrontCaller, caller_of
+from mcp_gate.capabilities import extension_declared, tasks_declared
 from mcp_gate.database import StoreUnavailable
 from mcp_gate.errors import (
     APPROVAL_EXTENSION,
@@ -45,6 +46,7 @@ from mcp_gate.errors import (
     Unavailable,
 )
 from mcp_gate.executor import take_pass
+from mcp_gate.listening import Listening
 from mcp_gate.runtime import Parts, Runtime, open_runtime
 from mcp_gate.settings import GateSettings
 
@@ -114,6 +116,8 @@ class Gate(Extension):
             self._server = server
             self._install(server)
         round_trips.protect(self._server, self.configuration)
+        listening = Listening(self._server, lambda: self.runtime)
+        self._server.middleware.append(lambda ctx, call_next: _told(listening.serve(ctx, call_next)))
         self._server.extensions[TOOL_APPROVAL_EXTENSION] = {}  # PEP-01: never without the tasks extension
         if self.configuration.deny_unknown_methods:
             server.middleware.append(self._deny_unknown)
@@ -240,21 +244,6 @@ class Gate(Extension):
             return await call_next(ctx)
         denied = MethodDenied()
         raise MCPError(code=denied.code, message=denied.message)
-
-
-def tasks_declared(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Whether this very request may be answered with a task (PEP-02).
-
-    Clients of the handshake era can show the capability too, but their wire has no tasks.
-    """
-    return extension_declared(ctx, TASKS_EXTENSION)
-
-
-def extension_declared(ctx: ServerRequestContext[Any, Any], extension: str) -> bool:
-    """Whether this very request declares `extension`, and its wire can carry what that entails."""
-    capabilities = ctx.session.client_capabilities
-    declared = (capabilities.extensions or {}) if capabilities is not None else {}
-    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and extension in declared
 
 
 def check_name_header(ctx: ServerRequestContext[Any, Any], task_id: str) -> None:

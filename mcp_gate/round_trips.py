@@ -11,9 +11,9 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.types import CallToolRequestParams
-from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_gate.asking import Offered
+from mcp_gate.capabilities import can_be_asked
 from mcp_gate.settings import GateSettings
 
 _CARRIED: Final = ("requestState", "inputResponses")
@@ -26,15 +26,6 @@ def offered(ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams) 
         for key, answer in (params.input_responses or {}).items()
     }
     return Offered(can_be_asked(ctx), params.request_state, responses)
-
-
-def can_be_asked(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Whether this very request declares that a form can be shown to somebody; a bare declaration means forms."""
-    declared = ctx.session.client_capabilities
-    elicitation = None if declared is None else declared.elicitation
-    if elicitation is None or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return False
-    return elicitation.form is not None or elicitation.url is None
 
 
 def without_ours(
