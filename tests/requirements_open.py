@@ -3,7 +3,6 @@
 from typing import Final
 
 OPEN: Final[dict[str, str]] = {
-    "PDP-36": "built by the service issue: signed metadata, which is optional",
     "ARS-77": "built by the service issue: bulk submission",
     "ARS-78": "built by the service issue: bulk submission",
     "ARS-79": "built by the service issue: bulk submission",
@@ -30,12 +29,5 @@ OPEN: Final[dict[str, str]] = {
     "PEP-28": "built by the gate issue: declared and default mappings",
     "PEP-29": "built by the gate issue: declared and default mappings",
     "PEP-54": "built by the gate issue, which completes the group",
-    "PEP-80": "built by the gate issue: collecting input",
-    "PEP-81": "built by the gate issue: collecting input",
-    "PEP-82": "built by the gate issue: collecting input",
-    "PEP-83": "built by the gate issue: collecting input",
-    "PEP-84": "built by the gate issue: collecting input",
-    "PEP-87": "built by the gate issue: collecting input",
-    "PEP-97": "built by the gate issue, which completes the group",
     "PEP-107": "built by the gate issue: today the gate mints no downstream credential and caches no decision",
 }
