@@ -1,12 +1,13 @@
 """Being told to stop is no death: status 0, nothing left, whether by a signal or by the end of a supervisor."""
 
 import signal
+from pathlib import Path
 
 import pytest
 
 from tests.crash.conftest import NewStory
 from tests.crash.processes import Server, is_held, until
-from tests.crash.world import begun
+from tests.crash.world import GATE_DATABASE, begun
 
 
 @pytest.mark.crash
@@ -42,3 +43,25 @@ async def _ended_well(server: Server) -> None:
     assert process.returncode == 0, server.tail()
     assert "Traceback" not in server.tail()
     assert not is_held(server.port)
+
+
+@pytest.mark.crash
+@pytest.mark.anyio
+async def test_a_gate_whose_work_has_ended_does_not_go_on_listening(new_story: NewStory) -> None:
+    """Else a supervisor would never start it again, while every call is answered with an error."""
+    story = new_story("sqlite")
+    _spoil(story.gate.environment[GATE_DATABASE])
+    story.gate.launch()
+    process = story.gate.process
+    assert process is not None
+    try:
+        await until(lambda: process.poll() is not None, "the gate has ended")
+        assert process.returncode == 2
+        assert story.gate.tail().splitlines()[-1].startswith("mcp-gate: the gateway stopped")
+    finally:
+        story.gate.kill()
+
+
+def _spoil(url: str) -> None:
+    """Put a file where the gate wants a folder for the marks of its workers."""
+    Path(url.removeprefix("sqlite:///") + "-workers").touch()
