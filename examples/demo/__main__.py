@@ -18,12 +18,14 @@ from typing import Final
 import anyio
 from rich.console import Console
 
+from arap_service.directory import DirectoryInvalid
+from arap_service.store.database import StoreUnavailable
 from examples.demo import git_story, treasury_story
 from examples.demo.console import Narrator
 from examples.demo.decisions import Automated, NothingToDecide, Person
 from examples.demo.story import Stage, States, StoryFailed
 from examples.demo.supervisor import StartFailed, Supervisor, end_with_parent
-from examples.demo.world import AlreadyRunning, Cast, PreparationFailed, World, held
+from examples.demo.world import AlreadyRunning, Cast, World, held
 
 ROOT: Final = Path(__file__).parent.parent.parent
 OK, FAILED, NOT_BEGUN, INTERRUPTED = 0, 1, 2, 130
@@ -34,13 +36,16 @@ class Story:
     """A story that can be told."""
 
     cast: Cast
+    set_up: Callable[[Stage], None]
     tell: Callable[[Stage], Awaitable[None]]
     title: str
 
 
 STORIES: Final[Mapping[str, Story]] = {
-    "git": Story(git_story.CAST, git_story.tell, "An agent wants to commit"),
-    "treasury": Story(treasury_story.CAST, treasury_story.tell, "An agent wants to transfer $50,000"),
+    "git": Story(git_story.CAST, git_story.set_up, git_story.tell, "An agent wants to commit"),
+    "treasury": Story(
+        treasury_story.CAST, treasury_story.set_up, treasury_story.tell, "An agent wants to transfer $50,000"
+    ),
 }
 
 
@@ -75,8 +80,11 @@ def _tell(story: Story, folder: Path, narrator: Narrator, *, auto: bool) -> int:
         narrator.step(f"everything of this run is in {folder}")
         stage = Stage(world, narrator, supervisor, decider, States(narrator))
         try:
+            # Outside the event loop, so that Ctrl-C ends it at once.
+            with narrator.chapter("Setting the stage"):
+                story.set_up(stage)
             anyio.run(_told, story, stage)
-        except (StartFailed, PreparationFailed) as error:
+        except (StartFailed, StoreUnavailable, DirectoryInvalid) as error:
             narrator.failed(str(error))
             return NOT_BEGUN
         except (StoryFailed, NothingToDecide) as error:
@@ -92,7 +100,7 @@ async def _told(story: Story, stage: Stage) -> None:
         await story.tell(stage)
     except BaseExceptionGroup as group:
         known = group.subgroup(
-            (StoryFailed, NothingToDecide, StartFailed, PreparationFailed, subprocess.SubprocessError)
+            (StoryFailed, NothingToDecide, StartFailed, StoreUnavailable, DirectoryInvalid, subprocess.SubprocessError)
         )
         if known is None:
             raise

@@ -6,7 +6,6 @@ nobody's of ours, runs over stdio and knows nothing of approvals.
 
 import json
 from pathlib import Path
-from string import Template
 from typing import Final
 
 from examples.demo.agent import Agent, connected
@@ -19,6 +18,7 @@ from mcp_gate.client import Disposition, disposition
 ROOT: Final = Path(__file__).parent.parent.parent
 RULES: Final = ROOT / "examples" / "git_gateway" / "rules.yaml"
 GIT_SERVER: Final = ROOT / ".venv-git" / "bin" / "mcp-server-git"
+PLACEHOLDER: Final = '"/path/to/repository"'
 CAST: Final = Cast(
     agent="coding-agent",
     subject="dana@demo.example",
@@ -32,6 +32,18 @@ BAD_MESSAGE: Final = "wip"
 REASON: Final = "The message must say what changes"
 
 
+def set_up(stage: Stage) -> None:
+    """Make the repository, start both servers, and stage what the agent will ask to commit."""
+    world, narrator = stage.world, stage.narrator
+    repository = ScratchRepository.create(world.path("repository"))
+    narrator.done(f"a scratch repository with {repository.commits()} commit: {repository.path}")
+    write_service(world, rules_for(repository))
+    stage.start_service()
+    start_gate(stage, repository)
+    repository.stage("retry.py", "ATTEMPTS = 2  # the bank times out now and then\n")
+    narrator.step("a developer stages retry.py; the agent will ask to commit it")
+
+
 async def tell(stage: Stage) -> None:
     """Tell it.
 
@@ -39,17 +51,7 @@ async def tell(stage: Stage) -> None:
         StoryFailed: Something went otherwise than it must.
     """
     world, narrator = stage.world, stage.narrator
-    with narrator.chapter("Setting the stage"):
-        repository = ScratchRepository.create(world.path("repository"))
-        narrator.done(f"a scratch repository with {repository.commits()} commit: {repository.path}")
-        write_service(
-            world, Template(RULES.read_text(encoding="utf-8")).substitute(repository=_quoted(repository.path))
-        )
-        stage.start_service()
-        start_gate(stage, repository)
-        repository.stage("retry.py", "ATTEMPTS = 2  # the bank times out now and then\n")
-        narrator.step("a developer stages retry.py; the agent will ask to commit it")
-
+    repository = ScratchRepository(world.path("repository"))
     async with connected(world, hear=stage.seen.hear) as agent:
         with narrator.chapter("Reading is permitted, and runs at once"):
             await read(stage, agent, repository)
@@ -59,6 +61,12 @@ async def tell(stage: Stage) -> None:
             await commit(stage, agent, repository)
         with narrator.chapter("Another commit, and somebody says no"):
             await be_denied(stage, agent, repository)
+
+
+def rules_for(repository: ScratchRepository) -> str:
+    """The example's rules, with the scratch repository in the place of the reader's."""
+    # A JSON string is a CEL string too, and the rules have it in a block that YAML reads as it stands.
+    return RULES.read_text(encoding="utf-8").replace(PLACEHOLDER, json.dumps(str(repository.path), ensure_ascii=False))
 
 
 def start_gate(stage: Stage, repository: ScratchRepository) -> None:
@@ -121,8 +129,3 @@ async def be_denied(stage: Stage, agent: Agent, repository: ScratchRepository) -
     require(repository.commits() == before, "a denied commit appeared")
     stage.narrator.quote(text_of(result))
     stage.narrator.done("no commit appeared")
-
-
-def _quoted(path: Path) -> str:
-    # A JSON string is a CEL string too, and the rules file has it in a block that YAML reads as it stands.
-    return json.dumps(str(path), ensure_ascii=False)

@@ -45,8 +45,9 @@ class Stage:
 
     def start_service(self) -> None:
         """Prepare and start the approval service."""
-        self.narrator.step("preparing the approval service: database, reviewer account, signing keys")
+        self.narrator.step("preparing the approval service: database, reviewer account")
         prepare_service(self.world)
+        self.narrator.step("starting the approval service")
         serve = [command("arap"), "serve", "--config", str(self.world.path("service.yaml")), "--die-with-stdin"]
         self.supervisor.start("service", serve, ready=answers(f"{self.world.identifier}/readyz"))
         self.narrator.done(f"the approval service is up at {self.world.identifier}")

@@ -27,6 +27,13 @@ TRANSFER: Final[dict[str, object]] = {"to": "acct-991", "amount": 50000}
 TRANSCRIPT: Final = "transcript.jsonl"
 
 
+def set_up(stage: Stage) -> None:
+    """Start the approval service and the treasury."""
+    write_service(stage.world, RULES.read_text(encoding="utf-8"))
+    stage.start_service()
+    start_server(stage)
+
+
 async def tell(stage: Stage) -> None:
     """Tell it.
 
@@ -35,10 +42,6 @@ async def tell(stage: Stage) -> None:
     """
     world, narrator = stage.world, stage.narrator
     transcript = world.path(TRANSCRIPT)
-    with narrator.chapter("Setting the stage"):
-        write_service(world, RULES.read_text(encoding="utf-8"))
-        stage.start_service()
-        start_server(stage)
     async with connected(world, hear=stage.seen.hear, transcript=transcript) as agent:
         with narrator.chapter("Up to the threshold a transfer runs at once"):
             await transfer_little(stage, agent)

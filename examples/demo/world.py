@@ -1,7 +1,7 @@
 """The surroundings of a story: folder, ports, secrets, configuration files and the prepared service.
 
-Everything is made anew for each run under one folder, with random secrets, for loopback only. The commands that prepare
-the service are the ones that an operator would type.
+Everything is made anew for each run under one folder, with random secrets, for loopback only. An operator would type
+`arap migrate`, `arap people import` and `arap account add`; here the functions behind them are called at once.
 """
 
 import base64
@@ -10,7 +10,6 @@ import hashlib
 import json
 import secrets
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from arap_service.client import ClientCredentials
+from arap_service.directory import add_account, import_people, read_people
+from arap_service.store import migrate
+from arap_service.store.database import Database, WriteSession
+from arap_service.surroundings import utc_now
+from arap_service.web.passwords import hash_password
 from examples.demo.supervisor import free_port
 
 GATE_SCOPES: Final = ("authzen:evaluate", "arap:submit", "arap:status", "arap:result", "arap:cancel", "arap:report")
@@ -28,10 +32,6 @@ RESOLVER: Final = "auto-resolver"
 
 class AlreadyRunning(RuntimeError):
     """Another demonstration holds the folder."""
-
-
-class PreparationFailed(RuntimeError):
-    """A command that prepares the service failed; the text is what it said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +187,25 @@ def write_service(world: World, rules: str) -> None:
 
 
 def prepare_service(world: World) -> None:
-    """Create the database and bring in the reviewer with a local account.
+    """Create the database and bring in the reviewer with a local account, as the `arap` commands would.
 
     Raises:
-        PreparationFailed: A command refused.
+        StoreUnavailable, DirectoryInvalid: It cannot be written.
     """
-    config = ["--config", str(world.path("service.yaml"))]
-    _run("migrate", *config)
-    _run("people", "import", str(world.path("people.yaml")), *config)
-    reviewer = world.cast.reviewer
-    _run("account", "add", reviewer, "--person", reviewer, "--password-stdin", *config, typed=world.password + "\n")
+    database = f"sqlite:///{world.path('service.db')}"
+    migrate.upgrade(database)
+    people = read_people(world.path("people.yaml"))
+    hashed, now, person = hash_password(world.password), utc_now(), world.cast.reviewer
+
+    def work(session: WriteSession) -> None:
+        import_people(session, people, now=now)
+        add_account(session, person, person_id=person, password_hash=hashed, issuer=world.identifier, now=now)
+
+    opened = Database.open(database)
+    try:
+        opened.write_now(work)
+    finally:
+        opened.close()
 
 
 def gate_settings(world: World, *, server_name: str) -> dict[str, Any]:
@@ -219,12 +228,6 @@ def gate_settings(world: World, *, server_name: str) -> dict[str, Any]:
         },
         "limits": {"poll_interval_seconds": 1},
     }
-
-
-def _run(*arguments: str, typed: str = "") -> None:
-    finished = subprocess.run([command("arap"), *arguments], input=typed, capture_output=True, text=True, check=False)
-    if finished.returncode != 0:
-        raise PreparationFailed(finished.stderr.strip() or f"arap {arguments[0]} failed")
 
 
 def _digest(secret: str) -> str:
