@@ -76,11 +76,28 @@ def init_command(
         fail("init: only --dev is possible; a real configuration is written by hand, see the documentation")
     with failing_clearly():
         prepared = dev.prepare(folder, port=port, gate_port=gate_port, now=utc_now())
-    typer.echo(f"Written to {prepared.folder}: arap.yaml, policy.yaml, keys.json, secrets.json, arap.db")
+    typer.echo(f"Written to {prepared.folder}: arap.yaml, policy.yaml, keys.json, arap.db; gate.yaml for a gate before")
+    typer.echo("an MCP server of yours; secrets.json with the secrets of the clients gate, resolver and agent.")
     for login, password in prepared.passwords.items():
         typer.echo(f"Reviewer {login}, password {password}")
     typer.echo(f"Now run: arap serve --config {prepared.folder / 'arap.yaml'}")
     typer.echo(f"Then open: http://127.0.0.1:{prepared.port}/desk")
+    typer.echo(f"A token for the agent, while it serves: arap token agent --config {prepared.folder / 'arap.yaml'}")
+
+
+@app.command("token")
+def token_command(
+    client_id: Annotated[str, typer.Argument(help="A client of the built-in issuer, such as agent.")],
+    config: Config = DEFAULT_CONFIG,
+    *,
+    secrets_file: Annotated[
+        Path | None, typer.Option("--secrets", help="What arap init wrote; secrets.json beside the configuration.")
+    ] = None,
+) -> None:
+    """Print an access token of the built-in issuer of a running service, to try things out."""
+    with failing_clearly():
+        secret = dev.secret_of(client_id, secrets_file or config.parent / "secrets.json")
+        typer.echo(dev.fetch_token(load_settings(config), client_id, secret=secret))
 
 
 @app.command("migrate")
@@ -208,7 +225,7 @@ def failing_clearly() -> Iterator[None]:
         fail(*error.problems)
     except PolicyInvalid as error:
         fail(*(f"policy: line {fault.line}: {fault.pointer or '/'}: {fault.message}" for fault in error.problems))
-    except (StoreUnavailable, migrate.SchemaOutdated, CannotListen, WeakPassword) as error:
+    except (StoreUnavailable, migrate.SchemaOutdated, CannotListen, WeakPassword, dev.NoToken) as error:
         fail(str(error))
     except UnicodeDecodeError:
         fail("the file is not UTF-8 text")

@@ -14,8 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+import httpx2
+
 from arap_service.directory import PeopleFile, PersonEntry, add_account, import_people
 from arap_service.key_file import write_new_ring
+from arap_service.settings import Settings
 from arap_service.store.database import Database, WriteSession
 from arap_service.store.migrate import upgrade
 from arap_service.web.passwords import hash_password
@@ -82,11 +85,41 @@ builtin_issuer:
     - client_id: resolver
       secret_hash: {resolver}
       scopes: [{resolver_scopes}]
+    # An agent that acts for a person; its tokens are for the gate, not for this service.
+    - client_id: agent
+      secret_hash: {agent}
+      subject: alice@example.com
+      audience: http://127.0.0.1:{gate_port}/mcp
 callbacks:
   gate:
     endpoints: ["http://127.0.0.1:{gate_port}/callbacks/arap"]
     keys: ["{callback_key}"]
     allow_destinations: ["127.0.0.1:{gate_port}"]
+"""
+_GATE: Final = """\
+# The gate before an MCP server, for this machine alone. Start it with: mcp-gate proxy --config gate.yaml
+insecure_loopback: true
+server_name: my-server
+front: {{http: "127.0.0.1:{gate_port}"}}
+# What the agents' tokens must be meant for, and who issues them.
+resource: http://127.0.0.1:{gate_port}/mcp
+issuers:
+  - issuer: http://127.0.0.1:{port}/issuer
+    jwks_uri: http://127.0.0.1:{port}/issuer/jwks.json
+# The MCP server behind the gate: command and args for stdio, or url for Streamable HTTP.
+upstream:
+  command: mcp-server-git
+  args: [--repository, /path/to/repository]
+database: sqlite:///{folder}/gate.db
+key_file: {folder}/gate.keys.yaml
+backend:
+  identifier: http://127.0.0.1:{port}
+  token_endpoint: http://127.0.0.1:{port}/issuer/token
+  client_id: gate
+  client_secret: {gate_secret}
+  callback: {{endpoint: "http://127.0.0.1:{gate_port}/callbacks/arap", key: "{callback_key}"}}
+  # How long the service remembers a submission; a gate never repeats one that is older.
+  idempotency_retention_seconds: 86400
 """
 
 
@@ -100,7 +133,7 @@ class Prepared:
 
 
 def prepare(folder: Path, *, port: int, gate_port: int, now: datetime) -> Prepared:
-    """Fill the new or empty `folder`: configuration, rules, keys, secrets, database with two reviewers.
+    """Fill the new or empty `folder`: configuration of service and gate, rules, keys, secrets, two reviewers.
 
     Raises:
         FileExistsError: The folder holds something.
@@ -109,7 +142,7 @@ def prepare(folder: Path, *, port: int, gate_port: int, now: datetime) -> Prepar
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise FileExistsError(17, "the folder is not empty", str(folder))
-    made = {name: secrets.token_urlsafe(32) for name in ("gate", "resolver")}
+    made = {name: secrets.token_urlsafe(32) for name in ("gate", "resolver", "agent")}
     callback_key = secrets.token_bytes(32)
     write_new_ring(folder / "keys.json")
     _write(folder / "policy.yaml", _POLICY)
@@ -118,15 +151,59 @@ def prepare(folder: Path, *, port: int, gate_port: int, now: datetime) -> Prepar
         gate_port=gate_port,
         gate=_digest(made["gate"]),
         resolver=_digest(made["resolver"]),
+        agent=_digest(made["agent"]),
         gate_scopes=", ".join(GATE_SCOPES),
         resolver_scopes=", ".join(RESOLVER_SCOPES),
         callback_key=_base64(callback_key),
     )
     _write(folder / "arap.yaml", config, private=True)
+    gate = _GATE.format(
+        port=port,
+        gate_port=gate_port,
+        gate_secret=made["gate"],
+        callback_key=_base64(callback_key),
+        folder=folder.resolve(),
+    )
+    _write(folder / "gate.yaml", gate, private=True)
     listed = {"clients": made, "callback_key": _base64(callback_key)}
     _write(folder / "secrets.json", json.dumps(listed, indent=2) + "\n", private=True)
     passwords = _seed(f"sqlite:///{folder / 'arap.db'}", issuer=f"http://127.0.0.1:{port}", now=now)
     return Prepared(folder, port, passwords)
+
+
+class NoToken(Exception):
+    """No token is to be had; the text says why and what to do."""
+
+
+def secret_of(client_id: str, path: Path) -> str:
+    """The secret of a client in the file that `prepare` wrote.
+
+    Raises:
+        NoToken: The file does not name the client.
+        OSError: It cannot be read.
+    """
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["clients"][client_id])
+    except (ValueError, KeyError, TypeError):
+        raise NoToken(f"{path}: names no secret of the client {client_id}") from None
+
+
+def fetch_token(settings: Settings, client_id: str, *, secret: str) -> str:
+    """An access token of the built-in issuer of the service that runs with `settings`.
+
+    Raises:
+        NoToken: The service does not answer, or refuses.
+    """
+    endpoint = settings.builtin_issuer_identifier + "/token"
+    try:
+        answer = httpx2.post(
+            endpoint, data={"grant_type": "client_credentials"}, auth=(client_id, secret), trust_env=False
+        )
+    except httpx2.HTTPError:
+        raise NoToken(f"{endpoint} does not answer; is the service running?") from None
+    if answer.status_code != 200:
+        raise NoToken(f"{endpoint} refused the client {client_id} ({answer.status_code})")
+    return str(answer.json()["access_token"])
 
 
 def _seed(database: str, *, issuer: str, now: datetime) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The command line as an operator meets it: real processes, what they print, and how they end."""
 
+import base64
 import json
 import os
 import shutil
@@ -16,6 +17,8 @@ from typing import IO, Any
 
 import httpx2
 import pytest
+
+import mcp_gate
 
 ARAP = [sys.executable, "-c", "from arap_service.cli import main; main()"]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ARAP_")}
@@ -110,7 +113,7 @@ def config_of(dev: Path) -> Path:
 def test_dev_configuration_serves_at_once_and_its_secrets_work(dev: Path) -> None:
     """Fresh folder to access token; secrets are readable by their owner alone and stand nowhere else."""
     secrets = json.loads((dev / "secrets.json").read_text())
-    for name in ("secrets.json", "keys.json", "arap.yaml", "arap.db"):
+    for name in ("secrets.json", "keys.json", "arap.yaml", "arap.db", "gate.yaml"):
         assert (dev / name).stat().st_mode & 0o077 == 0
     assert not any(secret in (dev / "arap.yaml").read_text() for secret in secrets["clients"].values())
     with serving(config_of(dev)) as (_, url):
@@ -121,6 +124,27 @@ def test_dev_configuration_serves_at_once_and_its_secrets_work(dev: Path) -> Non
             answer = httpx2.post(f"{url}/issuer/token", data=form, auth=(client_id, secret))
             assert answer.status_code == 200
         assert httpx2.get(f"{url}/login").status_code == 200
+
+
+def test_dev_agent_gets_a_token_for_the_gate_that_the_written_settings_expect(dev: Path) -> None:
+    """What `arap init --dev` writes for the other half fits: audience, issuer, and the gate's own secret."""
+    gate = mcp_gate.load_settings(dev / "gate.yaml")
+    secrets = json.loads((dev / "secrets.json").read_text())
+    assert gate.backend.client_secret is not None
+    assert gate.backend.client_secret.get_secret_value() == secrets["clients"]["gate"]
+    config = config_of(dev)
+    refused = failure("token", "agent", "--config", str(config))
+    assert "is the service running?" in refused
+    with serving(config) as (_, url):
+        config.write_text(config.read_text().replace("http://127.0.0.1:8400", url))
+        # The issuer's name is configured and the port is not: only the address of the endpoint follows the port.
+        finished = run("token", "agent", "--config", str(config))
+        assert finished.returncode == 0, finished.stderr
+        unknown = failure("token", "nobody", "--config", str(config))
+    claims = json.loads(base64.urlsafe_b64decode(finished.stdout.strip().split(".")[1] + "=="))
+    assert (claims["aud"], claims["iss"]) == (gate.resource, gate.issuers[0].issuer)
+    assert (claims["sub"], claims["client_id"]) == ("alice@example.com", "agent")
+    assert "names no secret of the client nobody" in unknown
 
 
 def test_service_stops_with_status_zero_on_a_signal_and_with_its_supervisor(dev: Path) -> None:
