@@ -70,20 +70,17 @@ class RemoteKeys:
 
     def find(self, kid: str) -> PublicKey | None:
         """The key `kid`, if it was in the set when that was last seen, and that is not too long ago."""
-        if self._fetched is None or self._clock() - self._fetched > STALE_AFTER:
-            return None
-        return self._keys.get(kid)
+        return self._keys.get(kid) if self._is_within(self._fetched, STALE_AFTER) else None
 
     async def prepare(self, kid: str) -> None:
         """Fetch the set if it is old or does not hold `kid`; a failure is logged and changes nothing."""
         if self._known(kid):
             return
         async with self._lock:
-            now = self._clock()
             # Whoever waited for the lock finds the answer of the fetch before.
-            if self._known(kid) or (self._asked is not None and now - self._asked < REFETCH_AFTER):
+            if self._known(kid) or self._is_within(self._asked, REFETCH_AFTER - timedelta.resolution):
                 return
-            self._asked = now
+            self._asked = now = self._clock()
             try:
                 self._keys = _parsed(await self._fetch(self._url))
             except KeysUnavailable as error:
@@ -92,7 +89,11 @@ class RemoteKeys:
             self._fetched = now
 
     def _known(self, kid: str) -> bool:
-        return kid in self._keys and self._fetched is not None and self._clock() - self._fetched <= FRESH_FOR
+        return kid in self._keys and self._is_within(self._fetched, FRESH_FOR)
+
+    def _is_within(self, moment: datetime | None, span: timedelta) -> bool:
+        """Whether `moment` is no further from now than `span`; one in the future, by a clock set back, is no fresher."""
+        return moment is not None and abs(self._clock() - moment) <= span
 
 
 def _parsed(body: bytes) -> dict[str, PublicKey]:

@@ -28,10 +28,12 @@ class Rates:
         """Count one; None if it is within the rate, else the whole seconds to wait (and then it is not counted)."""
         spacing = 60 / self._per_minute[kind]
         now = (self._clock() - self._origin) / timedelta(seconds=1)
-        due = max(self._due.get((kind, who), now), now)
-        # `due` runs ahead of `now` by one spacing for each thing done lately; a minute ahead is the limit.
+        # `due` runs ahead of `now` by one spacing for each thing done lately; a minute ahead is the limit. It is
+        # further ahead only where the clock was set back, which must not lock anybody out until it has caught up.
+        due = min(max(self._due.get((kind, who), now), now), now + 60)
         over = due + spacing - now - 60
         if over > 1e-9:
+            self._due[kind, who] = due
             return max(1, math.ceil(over))
         if len(self._due) >= _MOST:
             self._due = {key: then for key, then in self._due.items() if then > now}
