@@ -244,6 +244,6 @@ def _seconds(retry_after: str | None, *, now: datetime) -> int | None:
         return int(retry_after[:9])
     try:
         at = parsedate_to_datetime(retry_after)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):  # whatever the receiver wrote, it is not for us to fail over
         return None
     return max(0, int((at - now).total_seconds())) if at.tzinfo is not None else None

@@ -223,7 +223,7 @@ def _retry_after(value: str | None, *, now: datetime) -> float | None:
         return min(float(text), RETRY_AFTER_LIMIT)
     try:
         at = email.utils.parsedate_to_datetime(text)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     moment = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return min(max((moment - now).total_seconds(), 0.0), RETRY_AFTER_LIMIT)

@@ -371,7 +371,14 @@ async def test_a_task_that_is_born_approved_needs_no_poll(backend: ArapBackend, 
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [("30", 30.0), ("Thu, 30 Apr 2026 20:02:00 GMT", 120.0), ("soon", None), ("999999999", 86_400.0)],
+    [
+        ("30", 30.0),
+        ("Thu, 30 Apr 2026 20:02:00 GMT", 120.0),
+        ("soon", None),
+        ("999999999", 86_400.0),
+        ("Mon, 99999999999999999999 Jan 2026 00:00:00 GMT", None),
+        ("Mon, 01 Jan 2026 00:00:00 +99999999999999999999", None),
+    ],
 )
 async def test_the_wait_that_the_service_asks_for_is_reported(
     backend: ArapBackend, service: ScriptedService, header: str, seconds: float | None
