@@ -353,7 +353,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
             values = yaml.load(file, Loader=_UniqueKeys)  # noqa: S506 - a SafeLoader with one more rule
     except OSError as error:
         raise SettingsInvalid((f"{path}: cannot be read ({error.strerror})",)) from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        # The errors of Python are what PyYAML meets in values such as `!!bool maybe`.
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" at line {mark.line + 1}"
         raise SettingsInvalid((f"{path}: is not valid YAML{where}",)) from None

@@ -106,7 +106,7 @@ def parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
         backend = parsed.get_backend_name()
-    except (ArgumentError, NoSuchModuleError):
+    except (ArgumentError, NoSuchModuleError, ValueError):  # the last for a port, and it repeats what stands there
         raise StoreUnavailable("database: not an address such as sqlite:///mcp-gate.sqlite") from None
     if backend == "sqlite" and parsed.database and parsed.database != ":memory:":
         return parsed.set(drivername="sqlite+pysqlite")

@@ -290,7 +290,8 @@ def load_settings(path: Path) -> GateSettings:
         raise ConfigurationInvalid(f"{path}: cannot be read; give the path of a YAML file") from None
     try:
         document = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - derived from SafeLoader
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        # The errors of Python are what PyYAML meets in values such as `!!bool maybe`.
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}" if mark is not None else "the file"
         raise ConfigurationInvalid(f"{path}: {where} is not YAML that we accept (repeated keys are refused)") from None
@@ -350,7 +351,7 @@ def load_ring(path: Path, *, create: bool) -> KeyRing:
             raise ValueError("current names no key")
     except FileNotFoundError:
         raise ConfigurationInvalid(f"key_file: {path} does not exist; run `mcp-gate migrate` to create it") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, yaml.YAMLError):
         raise ConfigurationInvalid(f"key_file: {path} must hold `current` and `keys` of 32 bytes in base64") from None
     return KeyRing(keys, current)
 

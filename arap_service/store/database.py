@@ -164,7 +164,7 @@ def parse_url(url: str) -> URL:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # the latter for a port, and it repeats what stands there
         raise StoreUnavailable("address", "database: not an address such as sqlite:///arap.db") from None
     match parsed.get_backend_name():
         case "sqlite" if parsed.database and parsed.database != ":memory:":
@@ -215,6 +215,9 @@ def unavailable(url: URL) -> Iterator[None]:
 
 def _translated(error: DBAPIError, where: str) -> Exception:
     cause = error.orig
+    if str(getattr(cause, "sqlstate", None) or "").startswith("54"):
+        # Longer than an index of PostgreSQL holds: no trouble of the server, and trying again would not help.
+        return InvalidRequest("A value cannot be stored.")
     if not isinstance(cause, sqlite3.Error):
         return StoreUnavailable("unreachable", f"database: cannot reach {where}; is the server running?")
     code = (cause.sqlite_errorcode or 0) & 0xFF

@@ -111,6 +111,12 @@ def test_the_environment_overrides_the_file(tmp_path: Path, monkeypatch: pytest.
         ("server_name: a\nserver_name: b\n", "line"),
         ("- list\n", "mapping"),
         ("a: [\n", "line"),
+        ("? [a]\n: b\n", "not YAML that we accept"),
+        ("server_name: 2026-13-45\n", "not YAML that we accept"),
+        ("server_name: !!int abc\n", "not YAML that we accept"),
+        ("server_name: !!bool abc\n", "not YAML that we accept"),
+        ("server_name: !!timestamp abc\n", "not YAML that we accept"),
+        ("a: " + "[" * 5000 + "]" * 5000, "not YAML that we accept"),
     ],
 )
 def test_a_file_that_says_two_things_is_refused(tmp_path: Path, text: str, named: str) -> None:

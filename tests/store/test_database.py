@@ -1,5 +1,6 @@
 """Transactions, wake-ups and what an operator reads when the database is not there."""
 
+import hashlib
 import sqlite3
 import stat
 import subprocess
@@ -181,13 +182,23 @@ async def test_cancelled_caller_does_not_tear_a_unit_of_work(database: Database,
 
 @pytest.mark.parametrize(
     "url",
-    ["sqlite://", "sqlite:///:memory:", "mysql://localhost/arap", "not an address"],
+    [
+        "sqlite://",
+        "sqlite:///:memory:",
+        "mysql://localhost/arap",
+        "not an address",
+        "postgresql://arap:canary@host:notaport/arap",
+        "postgresql://arap:pass:can@ary@host:canary/arap",
+        "postgresql://[::1/arap",
+    ],
 )
 def test_address_that_cannot_be_served_is_refused(url: str) -> None:
-    """A database in memory would lose what was acknowledged."""
+    """A database in memory would lose what was acknowledged; nothing of an address is repeated."""
     with pytest.raises(StoreUnavailable) as refused:
         Database.open(url)
     assert refused.value.reason == "address"
+    assert "canary" not in str(refused.value)
+    assert refused.value.__cause__ is None
 
 
 def test_missing_folder_is_named(tmp_path: Path) -> None:
@@ -326,6 +337,18 @@ def test_value_without_a_form_is_a_fault_of_the_input(database: Database, clock:
         with pytest.raises(InvalidRequest):
             database.write_now(work)
         assert database.read_now(count) == 0
+
+
+def test_value_beyond_what_an_index_holds_is_a_fault_of_the_input(database: Database, clock: FakeClock) -> None:
+    """PostgreSQL indexes no text of some kilobytes; it would be no better the next time, so nobody is told to wait."""
+    text = "".join(hashlib.sha256(bytes([number])).hexdigest() for number in range(256))
+    task = a_task("task_1", now=clock(), subject_id=text)
+    if database.is_sqlite:
+        database.write_now(lambda session: session.add(task))
+    else:
+        with pytest.raises(InvalidRequest):
+            database.write_now(lambda session: session.add(task))
+    assert database.read_now(count) == (1 if database.is_sqlite else 0)
 
 
 @pytest.mark.requirement("ARS-37")
