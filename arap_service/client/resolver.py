@@ -82,9 +82,8 @@ def _decide(request_id: str, decision: Decision, version: int, reason: str | Non
     return _Call("POST", f"/requests/{quote(request_id, safe='')}/decisions", body=body, key=secrets.token_urlsafe(16))
 
 
-def _revoke(approval_id: str, reason: str | None) -> _Call:
-    body: Document = {} if reason is None else {"reason": reason}
-    return _Call("POST", f"/approvals/{quote(approval_id, safe='')}/revoke", body=body)
+def _revoke(approval_id: str, reason: str) -> _Call:
+    return _Call("POST", f"/approvals/{quote(approval_id, safe='')}/revoke", body={"reason": reason})
 
 
 def _document(response: httpx2.Response) -> Document:
@@ -169,8 +168,8 @@ class Resolver:
         """
         return self._answer(_decide(request_id, decision, version, reason, approved_until))
 
-    def revoke(self, approval_id: str, *, reason: str | None = None) -> Document:
-        """End an approval at once; returns the request."""
+    def revoke(self, approval_id: str, *, reason: str) -> Document:
+        """End an approval at once, for a reason that goes on record; returns the request."""
         return self._answer(_revoke(approval_id, reason))
 
     def _answer(self, call: _Call) -> Document:
@@ -237,7 +236,7 @@ class AsyncResolver:
         """See `Resolver.decide`."""
         return await self._answer(_decide(request_id, decision, version, reason, approved_until))
 
-    async def revoke(self, approval_id: str, *, reason: str | None = None) -> Document:
+    async def revoke(self, approval_id: str, *, reason: str) -> Document:
         """See `Resolver.revoke`."""
         return await self._answer(_revoke(approval_id, reason))
 
