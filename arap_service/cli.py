@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, NoReturn, TypeVar
 
@@ -34,7 +35,12 @@ from arap_service.surroundings import utc_now
 from arap_service.web.passwords import WeakPassword, hash_password
 
 Result = TypeVar("Result")
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="The approval service: a decision point, access requests, and a desk for those who decide them.",
+)
 account = typer.Typer(no_args_is_help=True, help="Local accounts of reviewers.")
 people = typer.Typer(no_args_is_help=True, help="People who may decide.")
 policy = typer.Typer(no_args_is_help=True, help="The rules file.")
@@ -43,8 +49,25 @@ keys = typer.Typer(no_args_is_help=True, help="Signing keys.")
 for name, group in (("account", account), ("people", people), ("policy", policy), ("audit", audit_log), ("keys", keys)):
     app.add_typer(group, name=name)
 
+
+def _show_version(asked: bool) -> None:  # noqa: FBT001 - typer's own signature
+    if asked:
+        typer.echo(f"arap {metadata.version('arap')}")
+        raise typer.Exit
+
+
 Config = Annotated[Path, typer.Option("--config", "-c", envvar="ARAP_CONFIG", help="The configuration file.")]
 DEFAULT_CONFIG = Path("arap.yaml")
+
+
+@app.callback()
+def every_command(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """What every command shares."""
 
 
 @app.command("serve")
@@ -73,7 +96,10 @@ def init_command(
 ) -> None:
     """Write a complete configuration with fresh keys, clients and reviewers."""
     if not is_dev:
-        fail("init: only --dev is possible; a real configuration is written by hand, see the documentation")
+        fail(
+            "init: add --dev for a configuration of this machine alone; for a real one begin with what it writes, "
+            "and replace the built-in issuer and insecure_loopback"
+        )
     with failing_clearly():
         prepared = dev.prepare(folder, port=port, gate_port=gate_port, now=utc_now())
     typer.echo(f"Written to {prepared.folder}: arap.yaml, policy.yaml, keys.json, arap.db; gate.yaml for a gate before")

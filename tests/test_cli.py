@@ -270,3 +270,10 @@ def test_new_signing_key_is_published_at_the_next_start(dev: Path) -> None:
 def test_rules_that_are_in_order_are_said_to_be(dev: Path) -> None:
     finished = run("policy", "check", str(dev / "policy.yaml"))
     assert (finished.returncode, "in order" in finished.stdout) == (0, True)
+
+
+def test_version_and_help_speak_to_an_operator() -> None:
+    assert run("--version").stdout.startswith("arap 0.")
+    said = run("--help").stdout
+    assert "a decision point, access requests, and a desk" in " ".join(said.split())
+    assert "What every command shares" not in said
