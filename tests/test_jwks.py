@@ -125,19 +125,3 @@ async def test_clock_that_is_set_back_makes_no_key_set_fresher_and_stops_no_fetc
     published.publish("two")
     await remote.prepare("one")
     assert (remote.find("one"), published.asked) == (None, 3)
-
-
-@pytest.mark.anyio
-async def test_clock_that_is_set_back_makes_no_key_set_fresher_and_stops_no_fetch(
-    remote: RemoteKeys, published: Published, clock: FakeClock
-) -> None:
-    await remote.prepare("one")
-    clock.advance(-STALE_AFTER.total_seconds() - 1)
-    assert remote.find("one") is None
-    published.publish("one", "two")
-    await remote.prepare("two")
-    assert (remote.find("two") is not None, published.asked) == (True, 2)
-    clock.advance(-FRESH_FOR.total_seconds() - 1)
-    published.publish("two")
-    await remote.prepare("one")
-    assert (remote.find("one"), published.asked) == (None, 3)

@@ -58,18 +58,6 @@ def test_clock_that_is_set_back_locks_nobody_out(clock: FakeClock) -> None:
     assert [rates.take("poll", "gate") for _ in range(61)].count(None) == 60
 
 
-def test_clock_that_is_set_back_locks_nobody_out(clock: FakeClock) -> None:
-    rates = Rates({"poll": 60}, clock=clock)
-    for _ in range(30):
-        assert rates.take("poll", "gate") is None
-    clock.advance(-7200)
-    assert rates.take("poll", "gate") == 1  # at most a whole minute's worth is used up
-    clock.advance(1)
-    assert rates.take("poll", "gate") is None
-    clock.advance(60)
-    assert [rates.take("poll", "gate") for _ in range(61)].count(None) == 60
-
-
 def test_memory_of_callers_is_bounded(clock: FakeClock) -> None:
     rates = Rates({"poll": 60}, clock=clock)
     for number in range(20_000):
