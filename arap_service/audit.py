@@ -121,6 +121,12 @@ def entries_of(session: Session, chain: str) -> list[AuditEntry]:
     return list(session.exec(select(AuditEntry).where(AuditEntry.chain == chain).order_by(col(AuditEntry.seq))))
 
 
+def last_entry(session: Session, chain: str, *, kind: str) -> AuditEntry | None:
+    """The newest entry of `chain` that is of this kind."""
+    found = select(AuditEntry).where(AuditEntry.chain == chain, AuditEntry.kind == kind)
+    return session.exec(found.order_by(col(AuditEntry.seq).desc()).limit(1)).first()
+
+
 def entries_of_evaluation(session: Session, evaluation_id: str) -> list[AuditEntry]:
     """All of every chain that mentions `evaluation_id`, oldest first: denial, request, votes, approval, execution."""
     chains = select(AuditEntry.chain).where(AuditEntry.evaluation_id == evaluation_id).distinct()

@@ -28,6 +28,7 @@ async def run_background(ctx: Context) -> None:
 
 async def _refresh_rules(ctx: Context) -> None:
     await anyio.to_thread.run_sync(ctx.policy.refresh)
+    await ctx.policy.record(ctx.database, now=ctx.clock())
 
 
 async def _refresh_keys(ctx: Context) -> None:

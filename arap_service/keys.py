@@ -24,6 +24,8 @@ from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey
 
+from arap_service import audit
+from arap_service.protocol.arap import format_instant
 from arap_service.protocol.canonical import InvalidJson, strict_loads
 from arap_service.protocol.sealing import KeyRing
 from arap_service.store.database import Database, WriteSession
@@ -40,6 +42,8 @@ BINDING_TYP: Final = "arap-denial-binding+jwt"
 APPROVAL_TYP: Final = "arap-approval-state+jwt"
 ACCESS_TYP: Final = "at+jwt"
 METADATA_TYP: Final = "arap-metadata+jwt"
+CHAIN: Final = "keys"
+"""The audit chain that every new key is recorded in."""
 LEAD: Final = timedelta(minutes=15)
 """How long a new key is published before it signs; every instance reloads and every cache expires within that time."""
 KEEP: Final = timedelta(days=366)
@@ -52,7 +56,7 @@ _ALGORITHMS: Final[Mapping[str, type[Any]]] = {
 }  # ARS-18; the last by RFC 9864
 _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]*")
 _HEADER_KEYS: Final = ("jwk", "jku", "x5u", "x5c", "crit")
-_MAX_TOKEN: Final = 65_536
+MAX_TOKEN: Final = 65_536
 _KINDS: Final[Mapping[EvaluationKind, bytes]] = {"permit": b"p", "deny": b"d", "requestable": b"r"}
 _RANDOM: Final = 16
 _MAC: Final = 16
@@ -154,7 +158,7 @@ def verify(token: str, *, typ: str, issuers: TrustedIssuers) -> Claims:
 
 
 def _parse(token: str) -> _Parsed:
-    if len(token) > _MAX_TOKEN or token.count(".") != 2 or not token.isascii():
+    if len(token) > MAX_TOKEN or token.count(".") != 2 or not token.isascii():
         raise TokenInvalid("format")
     header, payload, _ = token.split(".")
     head, claims = _object(header), _object(payload)
@@ -248,6 +252,7 @@ class Keys:
                     row = new_signing_key(use, ring, now=now, active_from=now)
                     session.add(row)
                     rows.append(row)
+                    _record(session, row, kind="key_created", actor="system", now=now)
             return [_opened(row, ring) for row in rows]
 
         return cls(await database.write(work), clock=clock)
@@ -307,10 +312,11 @@ class Keys:
 
     def _current(self, use: Use) -> OwnKey:
         now = self._clock()
-        usable = [key for key in self._keys if key.use is use and key.active_from <= now]
-        if not usable:
+        own = [key for key in self._keys if key.use is use]
+        if not own:
             raise RuntimeError(f"no key for {use}")
-        return usable[-1]
+        # Where the clock was set back to before there was a key, the first one signs: it is published, as all are.
+        return next((key for key in reversed(own) if key.active_from <= now), own[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,9 +360,15 @@ async def rotate(database: Database, ring: KeyRing, *, use: Use, now: datetime) 
         # Where there is nothing to take over from, nobody can wait.
         fresh = new_signing_key(use, ring, now=now, active_from=now + LEAD if signing else now)
         session.add(fresh)
+        _record(session, fresh, kind="key_rotated", actor="command line", now=now)
         return fresh.kid
 
     return await database.write(work)
+
+
+def _record(session: WriteSession, row: SigningKey, *, kind: str, actor: str, now: datetime) -> None:
+    detail = {"kid": row.kid, "use": row.use, "active_from": format_instant(row.active_from)}
+    audit.append(session, CHAIN, kind=kind, actor=actor, detail=detail, now=now)
 
 
 def _aad(kid: str) -> str:

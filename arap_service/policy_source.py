@@ -1,16 +1,24 @@
 """The rules that are in force: the policy file as it was last found good.
 
 The file is looked at again while the service runs; a file that is wrong in any part is refused whole, the log says so
-and the rules before it stay in force. At the start a wrong file is a refusal to start. What rules mean is decided in
-`domain/policy.py`. See design.md section 4.
+and the rules before it stay in force. At the start a wrong file is a refusal to start. Which rules came into force when
+is in the audit log. What rules mean is decided in `domain/policy.py`. See design.md sections 4 and 5.
 """
 
+import json
+from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import structlog
 
+from arap_service import audit
 from arap_service.domain.policy import Policy
 from arap_service.domain.policy_load import PolicyInvalid, load_policy
+from arap_service.store.database import Database, WriteSession
+
+CHAIN: Final = "configuration"
+_KIND: Final = "rules_loaded"
 
 
 class PolicySource:
@@ -19,6 +27,7 @@ class PolicySource:
     def __init__(self, policy: Policy, *, path: Path | None = None) -> None:
         self._policy = policy
         self._path = path
+        self._recorded: str | None = None
         self._seen: tuple[int, int] | None = None
         self._log = structlog.get_logger("arap.policy")
 
@@ -59,6 +68,27 @@ class PolicySource:
         self._policy = policy
         self._log.info("policy_loaded", version=policy.version)
         return True
+
+    async def record(self, database: Database, *, now: datetime) -> None:
+        """Note in the audit log which rules are in force, unless the last note says so already.
+
+        Called after every look at the file, so that what could not be written is written later.
+
+        Raises:
+            StoreUnavailable: It cannot be written now.
+        """
+        version = self._policy.version
+        if version == self._recorded:
+            return
+
+        def work(session: WriteSession) -> None:
+            # Another instance may have read the same file before, or this one before it was started again.
+            last = audit.last_entry(session, CHAIN, kind=_KIND)
+            if last is None or json.loads(last.detail)["version"] != version:
+                audit.append(session, CHAIN, kind=_KIND, actor="system", detail={"version": version}, now=now)
+
+        await database.write(work)
+        self._recorded = version
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -66,6 +66,7 @@ async def open_context(
     database = Database.open(settings.database)
     try:
         keys = await Keys.load_or_create(database, ring, clock=clock)
+        await policy.record(database, now=clock())
     except BaseException:
         await database.aclose()
         raise

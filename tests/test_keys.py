@@ -1,5 +1,6 @@
 """Signing keys and what a signature must satisfy: RFC 7515, RFC 8725, the profile's "Keys and Metadata"."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -9,11 +10,13 @@ import anyio
 import pytest
 from joserfc.jwk import ECKey
 
+from arap_service import audit
 from arap_service.key_file import load_ring, write_new_ring
 from arap_service.keys import (
     ACCESS_TYP,
     APPROVAL_TYP,
     BINDING_TYP,
+    CHAIN,
     KEEP,
     LEAD,
     Keys,
@@ -24,6 +27,7 @@ from arap_service.keys import (
     rotate,
     verify,
 )
+from arap_service.protocol.arap import format_instant
 from arap_service.protocol.sealing import KeyRing
 from arap_service.store.database import Database
 from tests import tokens
@@ -185,6 +189,39 @@ async def test_new_key_is_published_before_it_signs_and_the_old_one_after_it_sig
     clock.advance(1)
     assert refused(early, issuers, typ=BINDING_TYP) == "kid"
     assert verify(late, typ=BINDING_TYP, issuers=issuers) == {"iss": ISSUER}
+
+
+@pytest.mark.anyio
+async def test_every_new_key_is_in_the_audit_log(
+    keys: Keys, database: Database, ring: KeyRing, clock: FakeClock
+) -> None:
+    """The first ones and the one that takes over, each once however many instances start; never a private part."""
+    await Keys.load_or_create(database, ring, clock=clock)
+    fresh = await rotate(database, ring, use=Use.APPROVAL, now=clock())
+    entries = database.read_now(lambda session: audit.entries_of(session, CHAIN))
+    assert [entry.kind for entry in entries] == ["key_created"] * len(Use) + ["key_rotated"]
+    details = [json.loads(entry.detail) for entry in entries]
+    kids = [entry["kid"] for entry in keys.jwks(*Use)["keys"]]
+    assert sorted(detail["kid"] for detail in details[:-1]) == sorted(kids)
+    assert details[-1] == {"kid": fresh, "use": "approval", "active_from": format_instant(clock() + LEAD)}
+    assert all(set(detail) == {"kid", "use", "active_from"} for detail in details)
+    assert isinstance(database.read_now(lambda session: audit.verify_chain(session, CHAIN)), audit.Verified)
+
+
+@pytest.mark.anyio
+async def test_clock_that_is_set_back_stops_no_signing(
+    keys: Keys, database: Database, ring: KeyRing, clock: FakeClock
+) -> None:
+    """The first key signs before its time rather than none; a younger one never does."""
+    first = keys.jwks(Use.BINDING)["keys"][0]["kid"]
+    await rotate(database, ring, use=Use.BINDING, now=clock())
+    await keys.reload(database, ring)
+    clock.advance(-3600)
+    token = keys.sign(Use.BINDING, {"iss": ISSUER}, BINDING_TYP)
+    assert kid_of(token) == first
+    issuers = TrustedIssuers({ISSUER: keys.source(Use.BINDING)})
+    assert verify(token, typ=BINDING_TYP, issuers=issuers) == {"iss": ISSUER}
+    assert keys.evaluation_kind(keys.mint_evaluation_id("permit")) == "permit"
 
 
 def kid_of(token: str) -> str:
