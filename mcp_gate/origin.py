@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
-from mcp.types import JSONRPCError
+from mcp.types import ErrorData, JSONRPCError
 
 SCAN_LIMIT: Final = 8 * 1024 * 1024
 CONNECTION_CLOSED: Final = -32000
@@ -28,10 +28,14 @@ SESSION_HEADER: Final = "mcp-session-id"
 
 
 class NotReceived(MCPError):
-    """No response to the request was received: the connection was lost, or time ran out."""
+    """No response to the request was received: the connection was lost, time ran out, or it was not even read.
 
-    def __init__(self, reason: str = "connection_lost") -> None:
-        super().__init__(code=CONNECTION_CLOSED, message="Connection closed")
+    `shown` is the error that a waiting client is told instead of a closed connection.
+    """
+
+    def __init__(self, reason: str = "connection_lost", *, shown: ErrorData | None = None) -> None:
+        told = shown or ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
+        super().__init__(code=told.code, message=told.message, data=told.data)
         self.reason = reason
 
 
@@ -40,6 +44,7 @@ class ReceivedErrors:
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
+        self._unread: set[str] = set()
         self.is_session_gone = False
 
     def add(self, request_id: object) -> None:
@@ -51,6 +56,18 @@ class ReceivedErrors:
         """Whether an error for `request_id` arrived; asked once."""
         if request_id in self._ids:
             self._ids.remove(request_id)
+            return True
+        return False
+
+    def add_unread(self, request_id: object) -> None:
+        """Remember that the message of `request_id` was answered with an error that names no request."""
+        if isinstance(request_id, str):
+            self._unread.add(request_id)
+
+    def take_unread(self, request_id: str) -> bool:
+        """Whether that happened to `request_id`; asked once."""
+        if request_id in self._unread:
+            self._unread.remove(request_id)
             return True
         return False
 
@@ -80,6 +97,8 @@ class OriginDispatcher(JSONRPCDispatcher[TransportContext]):
         except MCPError as error:
             if self._received.take(request_id):
                 raise
+            if self._received.take_unread(request_id):
+                raise NotReceived("not_read", shown=error.error) from error
             raise NotReceived from error
 
     async def run(
@@ -216,8 +235,11 @@ class _Scanner:
         except (ValueError, RecursionError):
             return
         if isinstance(message, dict) and isinstance(message.get("error"), dict):
-            # A request refused before its id was read is answered with `id: null`.
-            self._received.add(message.get("id") if message.get("id") is not None else self._sent)
+            # An error with `id: null` says that the message was not read as a request: no response to the call.
+            if message.get("id") is None:
+                self._received.add_unread(self._sent)
+            else:
+                self._received.add(message["id"])
 
 
 def _id_of(request: httpx2.Request) -> object:

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TextIO, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -25,14 +25,13 @@ import structlog
 import uvicorn
 from mcp import types
 from mcp.server.auth.settings import AuthSettings
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
-from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -40,16 +39,15 @@ from starlette.routing import Route
 from mcp_gate import callbacks
 from mcp_gate.errors import Unavailable
 from mcp_gate.extension import Gate
+from mcp_gate.forwarding import Forward
 from mcp_gate.front_auth import JwtVerifier
 from mcp_gate.runtime import Parts
 from mcp_gate.settings import ConfigurationInvalid, GateSettings, ToolSettings
 from mcp_gate.settings import Upstream as UpstreamSettings
+from mcp_gate.strict import StrictBodies, StrictLines
 from mcp_gate.tools import KnownTool, known
 from mcp_gate.upstream import Upstream
 
-OWN_META: Final = "io.modelcontextprotocol/"
-PROGRESS_META: Final = "progressToken"
-NEEDS_INPUT: Final = "The upstream asks for input, which this protocol version cannot carry"
 UPSTREAM_SILENT: Final = "The server behind the gateway does not answer; the tool did not run"
 GRACEFUL_SECONDS: Final = 10
 
@@ -122,7 +120,7 @@ def build(settings: GateSettings, *, parts: Parts | None = None) -> Gateway:
         finally:
             await http.aclose()
 
-    forward = _Forward(upstream)
+    forward = Forward(upstream)
     server: Server[Any] = Server(
         settings.server_name,
         on_list_tools=forward.list_tools,
@@ -148,57 +146,27 @@ def require_command(upstream: UpstreamSettings) -> None:
         raise ConfigurationInvalid(f"upstream.command: {upstream.command} is not a program that can be run")
 
 
-class _Forward:
-    """The handlers of the gateway's own server."""
-
-    def __init__(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-
-    def input_schema(self, name: str) -> dict[str, Any] | None:
-        tool = self._upstream.tools.get(name)
-        return None if tool is None else tool.input_schema
-
-    async def list_tools(self, _: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None) -> Any:
-        cursor = None if params is None else params.cursor
-        return await self._upstream.call(types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor)))
-
-    async def call_tool(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> Any:
-        meta = {
-            name: value
-            for name, value in (dict(ctx.meta) if ctx.meta else {}).items()
-            if name != PROGRESS_META and not name.startswith(OWN_META)
-        }
-        forwarded = types.CallToolRequestParams(
-            name=params.name,
-            arguments=params.arguments,
-            input_responses=params.input_responses,
-            request_state=params.request_state,
-            meta=cast("types.RequestParamsMeta", meta) if meta else None,
-        )
-        request = types.CallToolRequest(params=forwarded)
-        result = await self._upstream.call(request, progress=ctx.session.report_progress)
-        if result.get("resultType") == "input_required" and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            raise MCPError(code=types.INTERNAL_ERROR, message=NEEDS_INPUT)
-        return result
-
-
 def http_app(gateway: Gateway, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Starlette:
     """The gateway as an ASGI application, with bearer tokens verified and the callback endpoint beside it."""
     settings = gateway.settings
     host, _ = settings.front.bind()
     auth, verifier = _authentication(settings, http=gateway.http, clock=clock)
     routes = [Route("/healthz", _alive, methods=["GET"])]
+    most = settings.limits.argument_bytes + 65_536
     if settings.backend.callback is not None:
         routes.append(callbacks.route(gateway.gate.receive_callback))
-    return gateway.server.streamable_http_app(
+    app = gateway.server.streamable_http_app(
         streamable_http_path=settings.front.path,
         host=host,
         auth=auth,
         token_verifier=verifier,
         transport_security=_host_protection(settings),
         custom_starlette_routes=routes,
-        max_request_body_size=settings.limits.argument_bytes + 65_536,
+        max_request_body_size=most,
     )
+    # Innermost, so that the SDK's authentication comes first.
+    app.user_middleware.append(Middleware(StrictBodies, path=settings.front.path, limit=most))
+    return app
 
 
 def _authentication(
@@ -258,8 +226,7 @@ async def serve(gateway: Gateway, *, die_with_stdin: bool = False) -> None:
         GatewayBroken: It stopped by itself.
     """
     if gateway.settings.front.stdio:
-        async with stdio_server() as (read, write):
-            await gateway.server.run(read, write, gateway.server.create_initialization_options())
+        await _serve_stdio(gateway.server)
         return
     host, port = gateway.settings.front.bind()
     config = uvicorn.Config(
@@ -282,6 +249,22 @@ async def serve(gateway: Gateway, *, die_with_stdin: bool = False) -> None:
         await server.serve(sockets=[listener])
     if server.is_broken:
         raise GatewayBroken("the gateway stopped because its work could not go on; the log says why")
+
+
+async def _serve_stdio(server: Server[Any]) -> None:
+    lines = StrictLines(anyio.wrap_file(_own_stdin()))
+    async with stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write):
+        lines.bind(write.send)
+        await server.run(read, write, server.create_initialization_options())
+
+
+def _own_stdin() -> TextIO:
+    """The text of stdin, which nothing else in this process or started by it can read from then on."""
+    private = os.dup(sys.stdin.fileno())
+    with Path(os.devnull).open(encoding="ascii") as nothing:
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
+    # Never closed: a thread may still be reading from it when the server has ended.
+    return os.fdopen(private, encoding="utf-8", errors="replace", closefd=False)
 
 
 @contextmanager

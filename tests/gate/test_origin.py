@@ -86,7 +86,6 @@ async def outcome(answer: Answer) -> MCPError:
 RECEIVED: dict[str, Answer] = {
     "json": lambda message: json_body(error_of(message)),
     "json with status 400": lambda message: json_body(error_of(message), status=400),
-    "refused before the id was read": lambda message: json_body(error_of(message, request_id=None), status=400),
     "event": lambda message: events(f"event: message\ndata: {json.dumps(error_of(message))}\n\n"),
     "event in pieces": lambda message: events(
         ": ping\r\n\r\nevent: message\r\nda", f"ta: {json.dumps(error_of(message))}", "\r\n\r\n"
@@ -113,6 +112,7 @@ NOT_RECEIVED: dict[str, Answer] = {
     "an error about another request": lambda message: events(
         f"data: {json.dumps(error_of(message, request_id='other'))}\n\n"
     ),
+    "refused before the id was read": lambda message: json_body(error_of(message, request_id=None), status=400),
     "a problem document": lambda _: json_body({"error": "invalid_token"}, status=401),
 }
 
@@ -120,6 +120,11 @@ NOT_RECEIVED: dict[str, Answer] = {
 @pytest.mark.parametrize("name", NOT_RECEIVED)
 async def test_what_our_own_side_makes_up_was_not_received(name: str) -> None:
     assert isinstance(await outcome(NOT_RECEIVED[name]), NotReceived)
+
+
+async def test_a_client_still_learns_why_its_message_was_not_read() -> None:
+    error = await outcome(NOT_RECEIVED["refused before the id was read"])
+    assert (error.code, error.message, error.data) == (-32000, "theirs", {"kept": True})
 
 
 async def test_a_real_server_over_http_answers_results_and_errors(tmp_path: Path) -> None:
