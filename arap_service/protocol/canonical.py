@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 import pydantic
@@ -93,10 +94,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _finite(text: str) -> float:
+def _finite(text: str) -> float | int:
     number = float(text)
     if math.isinf(number):
         raise _FaultFoundError("number")
+    if abs(number) > _SAFE_INTEGER and Decimal(text) != Decimal(repr(number)):
+        # 9007199254740993.0 becomes its neighbour here. As an integer that neighbour is refused wherever it would bind,
+        # just as 9007199254740993 is (PDP-14).
+        return int(number)
     return number
 
 

@@ -132,6 +132,18 @@ async def test_the_largest_exact_integer_is_accepted_and_the_next_is_not(gate: h
 
 
 @pytest.mark.anyio
+@pytest.mark.requirement("PDP-14")
+@pytest.mark.parametrize("number", ["9007199254740993.0", "9007199254740993e0", "123456789012345678901234567890.0"])
+async def test_a_number_that_would_be_rounded_is_refused_however_it_is_written(
+    gate: httpx2.AsyncClient, number: str
+) -> None:
+    asked = question(resource={"type": "tool", "id": "open_tool", "properties": {"n": "number"}})
+    body = json.dumps(asked).replace('"number"', number)
+    answer = await gate.post(EVALUATION, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+
+
+@pytest.mark.anyio
 @pytest.mark.requirement("PDP-13")
 async def test_a_body_beyond_the_limit_is_refused(gate: httpx2.AsyncClient) -> None:
     async def chunks() -> AsyncIterator[bytes]:

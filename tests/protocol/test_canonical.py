@@ -157,6 +157,40 @@ def test_a_pointer_is_printable_even_through_a_name_that_is_not() -> None:
 
 @pytest.mark.requirement("PDP-14")
 @pytest.mark.parametrize(
+    ("text", "is_exact"),
+    [
+        ("9007199254740991.0", True),
+        ("9007199254740992.0", True),
+        ("1e22", True),
+        ("1e23", True),
+        ("1.7976931348623157e308", True),
+        ("-1E+300", True),
+        ("0.1", True),
+        ("9007199254740993.0", False),
+        ("-9007199254740993.0", False),
+        ("9007199254740993e0", False),
+        ("900719925474099.3e1", False),
+        ("9007199254740991.9", False),
+        ("9007199254740993.5", False),
+        ("123456789012345678901234567890.0", False),
+        ("1.7976931348623157123e308", False),
+    ],
+)
+def test_a_large_number_with_a_fraction_or_an_exponent_is_never_rounded_in_silence(
+    text: str, *, is_exact: bool
+) -> None:
+    """What would be bound as its neighbour is found, however it is spelled; what the canonical form carries is not."""
+    value = strict_loads(f'{{"n": [{text}]}}')
+    assert find_unrepresentable(value) == (None if is_exact else "/n/0")
+    if is_exact:
+        assert json.loads(canonical(value)) == json.loads(f'{{"n": [{text}]}}')
+    else:
+        with pytest.raises(Unrepresentable):
+            canonical(value)
+
+
+@pytest.mark.requirement("PDP-14")
+@pytest.mark.parametrize(
     ("value", "pointer"),
     [
         (SAFE, None),
