@@ -5,7 +5,8 @@ without a word. What else the stream carries is the server's own handler's busin
 a stream that is lost loses nothing. MCP Tasks extension, "Task Status Notifications"; PEP-97.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final, Literal, cast
@@ -32,6 +33,7 @@ LISTEN: Final = "subscriptions/listen"
 TASK_IDS: Final = "taskIds"
 MOST_TASKS: Final = 256
 MOST_STREAMS: Final = 1024
+MOST_STREAMS_EACH: Final = 32
 
 log = structlog.get_logger(__name__)
 
@@ -82,7 +84,7 @@ class Listening:
     def __init__(self, server: Server[Any], runtime: Callable[[], Runtime]) -> None:
         self._server = server
         self._runtime = runtime
-        self._streams = 0
+        self._streams: Counter[tuple[str, str]] = Counter()
 
     async def serve(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Adds what a stream asks about tasks to it; everything else goes on as it is.
@@ -90,7 +92,7 @@ class Listening:
         Raises:
             MissingCapability: The request asks about tasks and didn't declare the extension.
             InvalidParams: The ids are no list of texts, or too many.
-            Unavailable: The gate doesn't run, or has too many streams.
+            Unavailable: The gate doesn't run, or too many streams are open.
         """
         asked = _task_ids(ctx)
         if asked is None:
@@ -99,20 +101,23 @@ class Listening:
             raise MissingCapability  # PEP-97
         if not isinstance(asked, list) or len(asked) > MOST_TASKS or not all(isinstance(one, str) for one in asked):
             raise InvalidParams(f"notifications.taskIds must be a list of at most {MOST_TASKS} task ids")
-        if self._streams >= MOST_STREAMS or ctx.request_id is None:
-            raise Unavailable("No further subscription can be served")
-        self._streams += 1
+        runtime = self._runtime()
+        principal = caller_of(ctx, runtime.settings).principal
+        who = (principal.iss, principal.sub)
+        if self._streams.total() >= MOST_STREAMS or self._streams[who] >= MOST_STREAMS_EACH:
+            raise Unavailable("Too many subscriptions are open")
+        self._streams[who] += 1
         try:
-            return await self._stream(ctx, call_next, dict.fromkeys(asked))
+            return await self._stream(ctx, call_next, principal, dict.fromkeys(asked))
         finally:
-            self._streams -= 1
+            self._streams -= Counter([who])
 
     async def _stream(
-        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, asked: Mapping[str, None]
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, principal: Principal, asked: Collection[str]
     ) -> HandlerResult:
         runtime, token = self._runtime(), get_access_token()
         stream = Stream(
-            principal=caller_of(ctx, runtime.settings).principal,
+            principal=principal,
             approvals=extension_declared(ctx, APPROVAL_EXTENSION),
             meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id},
             ends_at=None if token is None or token.expires_at is None else float(token.expires_at),
@@ -172,7 +177,8 @@ class Listening:
 def _task_ids(ctx: ServerRequestContext[Any, Any]) -> object | None:
     """What a stream of the present protocol asks about tasks, or None when that is nothing."""
     wanted = (ctx.params or {}).get("notifications")
-    if ctx.method != LISTEN or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not isinstance(wanted, Mapping):
+    is_stream = ctx.method == LISTEN and ctx.request_id is not None  # without an id there is no stream to write to
+    if not is_stream or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not isinstance(wanted, Mapping):
         return None
     return wanted.get(TASK_IDS)
 

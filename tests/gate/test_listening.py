@@ -19,6 +19,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from pydantic import ConfigDict
 
+from mcp_gate import listening as listening_module
 from mcp_gate.listening import MOST_TASKS
 from tests.gate.gateways import ROOT, HttpGateway, http_gateway
 from tests.gate.live import serving
@@ -57,6 +58,7 @@ class Stream:
 
     def __init__(self, response: httpx2.Response) -> None:
         self._lines = response.aiter_lines()
+        self._last: dict[str, Any] = {}
 
     async def next(self) -> dict[str, Any]:
         async for line in self._lines:
@@ -78,6 +80,8 @@ class Stream:
         assert message["method"] == "notifications/tasks"
         assert NOTIFICATION.is_valid(message)
         params: dict[str, Any] = message["params"]
+        assert params != self._last, "told twice"
+        self._last = json.loads(json.dumps(params))
         assert params["_meta"].pop(SUBSCRIPTION) == 1
         return params if params["_meta"] else {name: value for name, value in params.items() if name != "_meta"}
 
@@ -117,6 +121,12 @@ async def opened(
         http.stream("POST", gateway.url, content=body, headers=headers) as response,
     ):
         yield response
+
+
+async def is_served(gateway: HttpGateway) -> bool:
+    """Whether a stream could be opened now."""
+    async with opened(gateway, {"taskIds": []}) as response:
+        return response.headers["content-type"].startswith("text/event-stream")
 
 
 def as_got(state: dict[str, Any]) -> dict[str, Any]:
@@ -200,6 +210,20 @@ async def test_a_task_that_changed_without_a_new_status_is_told_again(world: Wor
             assert after == as_got(await get_raw(client, created.task_id))
     assert after["status"] == before["status"] == "working"
     assert after["lastUpdatedAt"] != before["lastUpdatedAt"]
+
+
+async def test_one_caller_cannot_take_every_stream(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening_module, "MOST_STREAMS_EACH", 1)
+    async with http_gateway(world) as gateway:
+        async with listening(gateway) as stream:
+            await stream.acknowledged()
+            async with opened(gateway, {"taskIds": []}) as refused:
+                await refused.aread()
+            assert refused.json()["error"]["code"] == -32603
+            async with listening(gateway, sub="bob") as other:
+                assert await other.acknowledged() == {"taskIds": []}
+        while not await is_served(gateway):  # once the server has noticed that the first one has left
+            await anyio.lowlevel.checkpoint()
 
 
 async def test_a_change_that_another_instance_made_is_told_as_well(world: World) -> None:
