@@ -12,6 +12,7 @@ from arap_service.context import Context
 from arap_service.denials import issue_offer, plain_denial
 from arap_service.domain.callers import Caller
 from arap_service.domain.errors import InvalidRequest
+from arap_service.domain.names import MOST_BYTES, too_long
 from arap_service.domain.policy import Deny, Permit, Question, Requestable, judge
 from arap_service.protocol.authzen import InvalidShape, tuple_of
 from arap_service.protocol.canonical import Tuple4, bindable_members, bound_context, find_unrepresentable
@@ -27,7 +28,8 @@ async def evaluate(ctx: Context, caller: Caller, request: Mapping[str, Any]) -> 
     """The AuthZEN response to one evaluation request.
 
     Raises:
-        InvalidRequest: It has not the shape of one, or holds numbers that nothing can bind (PDP-02, PDP-14).
+        InvalidRequest: It has not the shape of one, or holds numbers that nothing can bind (PDP-02, PDP-14) or names
+            that are longer than any.
         RateLimited: The caller asks more often than it may (PDP-13).
     """
     ctx.rates.check("evaluation", caller.principal)
@@ -102,4 +104,7 @@ def _about(request: Mapping[str, Any]) -> Tuple4:
     except InvalidShape as error:
         raise InvalidRequest(f"The member {error.pointer} is missing or of the wrong type.") from None
     refuse_inexact(about)
+    pointer = too_long(about)
+    if pointer is not None:
+        raise InvalidRequest(f"The member {pointer} may have {MOST_BYTES} bytes.")
     return about

@@ -1,6 +1,9 @@
 """Evaluations alone and in batches, by the use case: AuthZEN "Access Evaluation API", "Access Evaluations API"."""
 
 from collections.abc import AsyncIterator
+from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,7 @@ import pytest
 
 from arap_service.context import Context
 from arap_service.domain.errors import InvalidRequest
+from arap_service.domain.names import MOST_BYTES
 from arap_service.evaluation import MOST_EVALUATIONS, evaluate, evaluations
 from arap_service.protocol.canonical import TOOL_CALL
 from arap_service.store import migrate
@@ -29,6 +33,37 @@ async def ctx(databases: Databases, tmp_path: Path, clock: FakeClock) -> AsyncIt
     url = databases.copy_of("sqlite", "service", migrate.upgrade)
     async with service_context(settings_for(tmp_path, database=url, policy=pdp.POLICY), clock=clock) as opened:
         yield opened
+
+
+def lengthened(place: str, name: str) -> dict[str, Any]:
+    """A question whose member at `place` is `name`."""
+    asked = deepcopy(question())
+    *members, last = place.split("/")
+    reduce(getitem, members, asked)[last] = name
+    return asked
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("place", ["subject/type", "subject/id", "resource/type", "resource/id", "action/name"])
+async def test_a_name_beyond_any_is_an_invalid_request_and_a_long_one_is_not(ctx: Context, place: str) -> None:
+    """What could not be kept is refused when it is asked about, and not first when it is requested."""
+    for name in ("x" * MOST_BYTES, "é" * (MOST_BYTES // 2)):
+        assert (await evaluate(ctx, GATE, lengthened(place, name)))["decision"] is False
+    for name in ("x" * (MOST_BYTES + 1), "é" * (MOST_BYTES // 2 + 1)):
+        with pytest.raises(InvalidRequest) as refused:
+            await evaluate(ctx, GATE, lengthened(place, name))
+        assert f"/{place} " in str(refused.value)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "place",
+    ["context/agent", "context/server", "context/arguments_hash", f"context/{TOOL_CALL}/tool"],
+)
+async def test_a_name_in_the_context_beyond_any_is_an_invalid_request(ctx: Context, place: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await evaluate(ctx, GATE, lengthened(place, "x" * (MOST_BYTES + 1)))
+    assert f"/{place} " in str(refused.value)
 
 
 def batch(*entries: dict[str, Any], **members: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from arap_service.domain.errors import BulkUnsupported, InvalidDenialBinding, InvalidRequest
+from arap_service.domain.names import is_too_long, names_of
 from arap_service.protocol.arap import Denial, Submission, ToolCall, parse_submission
 from arap_service.protocol.authzen import InvalidShape, parse
 from arap_service.protocol.canonical import (
@@ -65,7 +66,7 @@ def read_submission(raw: bytes, *, max_depth: int) -> Intake:
     given: dict[str, Any] = body  # type: ignore[assignment]  # parse_submission accepts objects only
     about = Tuple4(given["subject"], given["resource"], given["action"], given.get("context", {}))
     call = _call(about.context)
-    _check_names(about, submission.denial, call)
+    _check_names(about, submission.denial)
     return Intake(given, fingerprint, submission, submission.denial, about, call)
 
 
@@ -99,23 +100,10 @@ def read_key(header: str | None) -> str | None:
     return key
 
 
-def _check_names(about: Tuple4, denial: Denial, call: ToolCall | None) -> None:
-    """Names are stored unsealed to be searched by, and PostgreSQL stores no NUL."""
-    names = {
-        "/subject/type": about.subject["type"],
-        "/subject/id": about.subject["id"],
-        "/resource/type": about.resource["type"],
-        "/resource/id": about.resource["id"],
-        "/action/name": about.action["name"],
-        "/context/agent": about.context.get("agent"),
-        "/context/arguments_hash": about.context.get("arguments_hash"),
-        "/denial/evaluation_id": denial.evaluation_id,
-    }
-    if call is not None:
-        place = json_pointer(("context", TOOL_CALL))
-        names |= {f"{place}/server": call.server, f"{place}/tool": call.tool}
-    for pointer, name in names.items():
-        if isinstance(name, str) and "\x00" in name:
+def _check_names(about: Tuple4, denial: Denial) -> None:
+    """Names are stored unsealed to be searched by: PostgreSQL stores no NUL, and indexes nothing that is too long."""
+    for pointer, name in (*names_of(about), ("/denial/evaluation_id", denial.evaluation_id or "")):
+        if "\x00" in name or is_too_long(name):
             raise InvalidRequest(pointer=pointer)
 
 

@@ -1,5 +1,6 @@
 """Submission from the first byte to the stored task: order of the steps, shapes, rights, and what a retry gets."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,11 +27,12 @@ from arap_service.domain.errors import (
     NotRequestable,
     TaskExpired,
 )
+from arap_service.domain.names import MOST_BYTES
 from arap_service.evaluation import evaluate
 from arap_service.protocol.arap import parse_instant
 from arap_service.store.tables import IdempotencyKey, JtiUse, Task
 from tests.clock import FakeClock
-from tests.requests.world import CALLBACK, GATE, OTHER_GATE, World, machine, open_world, question
+from tests.requests.world import CALLBACK, GATE, OTHER_GATE, World, machine, open_world, person, question
 from tests.service import CALLBACK_KEY
 
 pytestmark = pytest.mark.anyio
@@ -181,6 +183,13 @@ async def test_number_that_nothing_can_bind_is_refused(world: World) -> None:
             {"context": {"urn:x-arap:tool_call": {"server": "\x00", "tool": "t"}}},
             "/context/urn:x-arap:tool_call/server",
         ),
+        ({"subject": {"type": "user", "id": "x" * (MOST_BYTES + 1)}}, "/subject/id"),
+        ({"resource": {"type": "tool", "id": "x" * (MOST_BYTES + 1)}}, "/resource/id"),
+        ({"context": {"agent": "é" * MOST_BYTES}}, "/context/agent"),
+        (
+            {"denial": {"evaluation_id": "x" * (MOST_BYTES + 1), "expires_at": "2026-04-30T20:05:00Z"}},
+            "/denial/evaluation_id",
+        ),
         ({"context": {"urn:x-arap:tool_call": {"server": "s"}}}, "/context/urn:x-arap:tool_call/tool"),
         ({"context": {"urn:x-arap:tool_call": "text"}}, "/context/urn:x-arap:tool_call"),
     ],
@@ -192,6 +201,15 @@ async def test_name_that_cannot_be_stored_or_call_without_shape_is_refused(
     fault = await refused(world, {**await world.body(), **change})
     assert isinstance(fault, InvalidRequest)
     assert fault.extra == {"pointer": pointer}
+
+
+async def test_longest_name_is_kept_and_found(world: World) -> None:
+    """A limit that an index could not hold would be none."""
+    name = "".join(hashlib.sha256(bytes([number])).hexdigest() for number in range(32))
+    assert len(name) == MOST_BYTES
+    submitted = await world.submit(await world.body(question(subject=name, agent=name)))
+    detail = await requests.detail(world.ctx, person("ann"), submitted.task["id"])
+    assert (detail.subject["id"], detail.agent) == (name, name)
 
 
 async def test_words_with_nul_are_kept_since_they_are_sealed(world: World) -> None:
