@@ -49,6 +49,7 @@ from mcp_gate.executor import take_pass
 from mcp_gate.listening import Listening
 from mcp_gate.runtime import Parts, Runtime, open_runtime
 from mcp_gate.settings import GateSettings
+from mcp_gate.shape import MOST_DEEP_ARGUMENTS, is_deeper
 
 T = TypeVar("T")
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
@@ -258,14 +259,16 @@ def check_name_header(ctx: ServerRequestContext[Any, Any], task_id: str) -> None
 
 
 def check_arguments(arguments: dict[str, Any], *, limit: int) -> None:
-    """Refuse arguments that are no JSON, such as NaN or half a surrogate pair, and those above `limit` bytes.
+    """Refuse arguments that are no JSON, such as NaN, that are nested too deeply, or that exceed `limit` bytes.
 
     Raises:
         InvalidParams: without repeating any of them.
     """
+    if is_deeper(arguments, MOST_DEEP_ARGUMENTS):
+        raise InvalidParams(f"The arguments are nested more than {MOST_DEEP_ARGUMENTS} levels deep")
     try:
         size = len(json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode())
-    except (ValueError, RecursionError):
+    except ValueError:
         raise InvalidParams("The arguments are not representable as JSON") from None
     if size > limit:
         raise InvalidParams(f"The arguments are larger than {limit} bytes")

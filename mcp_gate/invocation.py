@@ -5,7 +5,7 @@ response that was received decides the outcome; without one the outcome is unkno
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -17,13 +17,13 @@ from mcp_gate.core import Core, artifacts_of
 from mcp_gate.database import StoreUnavailable
 from mcp_gate.events import Allowed, ExecutionOverdue, Expire, PolicyDenied, ToolReturned, ToolSilent
 from mcp_gate.execution import Executed, NoResponse, Outcome, ReceivedError, ToolCall
-from mcp_gate.lifecycle import GateTask, Refused
+from mcp_gate.lifecycle import GateTask, Refused, deadline
 from mcp_gate.records import Changes, StoredTask
+from mcp_gate.shape import MOST_DEEP_RESULT, is_deeper
 
 log = structlog.get_logger(__name__)
 
 UNSTORABLE: Final = "The tool's result could not be stored."
-STORE_ATTEMPTS: Final = 12
 STORE_REST_SECONDS: Final = 1.0
 
 
@@ -85,12 +85,10 @@ class Invocation:
         result: dict[str, Any] | None = None
         match outcome:
             case Executed(result=answer, is_error=is_error):
+                if not _is_storable(answer):
+                    answer, is_error = {"content": [{"type": "text", "text": UNSTORABLE}]}, True
                 event = ToolReturned(is_error)
                 result = wording.executed(answer, is_error=is_error, artifacts=artifacts)
-                if not _is_storable(result):
-                    event = ToolReturned(is_error=True)
-                    told = {"content": [{"type": "text", "text": UNSTORABLE}]}
-                    result = wording.executed(told, is_error=True, artifacts=())
             case ReceivedError(code=code, message=message):
                 event = ToolReturned(is_error=True)
                 result = wording.received_error(code, message, artifacts=artifacts)
@@ -101,19 +99,23 @@ class Invocation:
 
     async def _keep(self, claimed: GateTask, event: ToolReturned | ToolSilent, changes: Changes) -> None:
         """Stores the outcome, also when the database is away for a while: it exists here alone."""
-        for _ in range(STORE_ATTEMPTS - 1):
+        while True:
             try:
                 await self._core.move(claimed, event, seen=True, changes=changes)
                 return
             except StoreUnavailable as error:
                 log.error("outcome_not_stored", task_id=claimed.id, reason=str(error))  # noqa: TRY400 - the reason says all
+                if self._core.clock() >= deadline(claimed):  # from now on it ends as unknown, whoever looks at it
+                    raise
                 await anyio.sleep(STORE_REST_SECONDS)
-        await self._core.move(claimed, event, seen=True, changes=changes)
 
 
-def _is_storable(result: dict[str, Any]) -> bool:
+def _is_storable(result: Mapping[str, Any]) -> bool:
+    """Whether clients can get `result`: it is JSON, and not nested beyond what messages carry."""
+    if is_deeper(result, MOST_DEEP_RESULT):
+        return False
     try:
-        json.dumps(result, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError):
+        json.dumps(dict(result), ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError):
         return False
     return True

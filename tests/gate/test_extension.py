@@ -290,6 +290,23 @@ async def test_arguments_beyond_the_limit_are_refused(world: World) -> None:
     assert world.service.sent_to("/evaluation") == []
 
 
+@pytest.mark.parametrize("levels", [101, 262, 5000])
+def test_arguments_that_are_nested_too_deeply_are_refused_before_anybody_decides(levels: int) -> None:
+    """The refusal is a fault of the caller's, never of the server; and nobody approves what could not be run."""
+    arguments: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        arguments = {"a": arguments}
+    with pytest.raises(InvalidParams, match="nested"):
+        check_arguments(arguments, limit=1_000_000)
+
+
+def test_arguments_of_a_hundred_levels_are_none_too_many() -> None:
+    arguments: dict[str, Any] = {}
+    for _ in range(99):
+        arguments = {"a": arguments}
+    check_arguments(arguments, limit=1000)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800"])
 def test_arguments_that_are_no_json_are_refused(value: object) -> None:
     """The SDK reads both from the wire without complaint."""

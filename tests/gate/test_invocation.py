@@ -109,12 +109,22 @@ async def test_an_approval_that_ends_between_decision_and_claim_runs_nothing(kit
     assert (await kit.task(task_id)).cause is Cause.EXPIRED
 
 
+def nested(levels: int) -> dict[str, Any]:
+    """So many objects inside one another."""
+    value: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        value = {"a": value}
+    return value
+
+
 OUTCOMES = [
     (Executed({"content": []}, is_error=True), Ending.EXECUTION_ERROR, "reported an error"),
     (ReceivedError(-32050, "ledger closed"), Ending.EXECUTION_ERROR, "Error -32050: ledger closed"),
     (NoResponse("connection closed"), Ending.OUTCOME_UNKNOWN, "may have run"),
     (Executed({"content": [float("nan")]}, is_error=False), Ending.EXECUTION_ERROR, "could not be stored"),
     (Executed({"content": ["\ud800"]}, is_error=False), Ending.EXECUTION_ERROR, "could not be stored"),
+    (Executed({"content": [], "_meta": nested(129)}, is_error=False), Ending.EXECUTION_ERROR, "could not be stored"),
+    (Executed({"content": [], "_meta": nested(5000)}, is_error=False), Ending.EXECUTION_ERROR, "could not be stored"),
 ]
 
 
