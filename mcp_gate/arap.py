@@ -19,6 +19,7 @@ from arap_service.protocol.arap import (
     LINK_INPUT,
     LINK_REPORT,
     REEVALUATE,
+    ProblemType,
     TaskStatus,
     next_action,
     parse_instant,
@@ -43,7 +44,7 @@ from mcp_gate.schema import Schema, SchemaInvalid
 FROM_CONTEXT: Final = ("evaluation_id", "evaluated_at", "reason")
 FROM_ACCESS_REQUEST: Final = ("expires_at", "binding_token", "template")
 URLS: Final = ("endpoint", "form_url", "request_schema_url", "request_catalogs_url")
-GONE: Final = frozenset({404, 410})
+FORGOTTEN: Final = frozenset({ProblemType.UNKNOWN_TASK, ProblemType.TASK_EXPIRED})
 UNTRUSTED_HANDLE: Final = "urn:x-arap:problem:untrusted-handle"
 
 log = structlog.get_logger(__name__)
@@ -200,15 +201,19 @@ class ArapBackend:
         """Read the stored status endpoint, never one that a callback names (PEP-94).
 
         Raises:
-            BackendUnavailable: it could not be read.
+            BackendUnavailable: it could not be read, or tells of another task.
         """
         try:
             answer = await self._channel.send("GET", handle.status_endpoint)
-            if answer.status in GONE:
+            if _is_gone(answer):
                 return BackendStatus(status="gone", gone=True)
             if answer.status != 200:
                 raise BackendUnavailable(retry_after=answer.retry_after)
-            status = self._status(handle, answer.json(), answer)
+            document = answer.json()
+            if _object(document.get("task")).get("id") != handle.task_id:  # PEP-53
+                log.warning("status_of_another_task")
+                raise BackendUnavailable
+            status = self._status(handle, document, answer)
             current = status.handle or handle
             if status.status != TaskStatus.PENDING or current.input_url is None:
                 return status
@@ -320,6 +325,11 @@ def _approval(
 def _raise_if_transient(answer: Answer) -> None:
     if answer.status in {401, 408, 425, 429} or answer.status >= 500 or 300 <= answer.status < 400:
         raise BackendUnavailable(retry_after=answer.retry_after)
+
+
+def _is_gone(answer: Answer) -> bool:
+    """Whether the service says that it has no such task; any proxy on the way may answer a bare 404 (PEP-47)."""
+    return answer.status == 410 or (answer.status == 404 and _problem_type(answer) in FORGOTTEN)
 
 
 def _problem_type(answer: Answer) -> str:

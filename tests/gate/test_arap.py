@@ -423,18 +423,51 @@ async def test_a_status_endpoint_on_a_foreign_origin_is_never_polled(
     assert [got for got in service.received if not got.url.startswith(HOST)] == []
 
 
-@pytest.mark.parametrize("status", [404, 410])
+@pytest.mark.parametrize(("status", "problem"), [(404, "unknown_task"), (404, "task_expired"), (410, "task_expired")])
 async def test_a_request_that_the_service_forgot_is_gone(
-    backend: ArapBackend, service: ScriptedService, status: int
+    backend: ArapBackend, service: ScriptedService, status: int, problem: str
 ) -> None:
-    service.override = lambda got: service.problem(status, "task_expired") if "/requests/" in got.url else None
+    service.override = lambda got: service.problem(status, problem) if "/requests/" in got.url else None
     assert (await backend.status(Handle("arq_1", f"{HOST}/requests/arq_1"))).gone
+
+
+@pytest.mark.requirement("PEP-47")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx2.Response(404),
+        httpx2.Response(404, text="<h1>Not found</h1>", headers={"content-type": "text/html"}),
+        httpx2.Response(404, json={"type": "about:blank", "status": 404}),
+        httpx2.Response(404, json={"type": "urn:x-arap:problem:forbidden"}),
+    ],
+)
+async def test_a_404_that_says_nothing_of_the_task_determines_nothing(
+    backend: ArapBackend, service: ScriptedService, answer: httpx2.Response
+) -> None:
+    """A proxy or a deployment under way answers so; the request behind it may well be approved."""
+    service.override = lambda got: answer if "/requests/" in got.url else None
+    with pytest.raises(BackendUnavailable):
+        await backend.status(Handle("arq_1", f"{HOST}/requests/arq_1"))
+
+
+@pytest.mark.requirement("PEP-53")
+@pytest.mark.parametrize("named", ["arq_2", "ARQ_1", "", None, 1])
+async def test_a_status_of_another_task_is_none_of_this_one(
+    backend: ArapBackend, service: ScriptedService, named: object
+) -> None:
+    approval = {"id": "apr_1", "approved_until": "2030-01-01T00:00:00Z"}
+    document = {"task": {"id": named, "status": "approved"}, "result": {"mode": "reevaluate", "approval": approval}}
+    service.override = lambda got: httpx2.Response(200, json=document) if "/requests/" in got.url else None
+    with pytest.raises(BackendUnavailable):
+        await backend.status(Handle("arq_1", f"{HOST}/requests/arq_1"))
 
 
 async def test_links_to_foreign_origins_are_left_alone(backend: ArapBackend, service: ScriptedService) -> None:
     links = {"cancel": "https://evil.example/cancel", "urn:x-arap:input": "https://evil.example/input"}
     service.override = lambda got: (
-        httpx2.Response(200, json={"task": {"status": "pending", "links": links}}) if "/requests/" in got.url else None
+        httpx2.Response(200, json={"task": {"id": "arq_1", "status": "pending", "links": links}})
+        if "/requests/" in got.url
+        else None
     )
     handle = Handle("arq_1", f"{HOST}/requests/arq_1")
     status = await backend.status(handle)
@@ -451,7 +484,8 @@ async def test_a_question_of_the_reviewer_comes_with_its_schema_and_its_answer_g
 
     def script(got: Received) -> httpx2.Response | None:
         if got.url == url:
-            return httpx2.Response(200, json={"task": {"status": "pending", "links": {"urn:x-arap:input": f"{url}/q"}}})
+            task = {"id": "arq_1", "status": "pending", "links": {"urn:x-arap:input": f"{url}/q"}}
+            return httpx2.Response(200, json={"task": task})
         if got.url == f"{url}/q":
             return httpx2.Response(200, json={"message": "Which project?", "schema": {"type": "object"}, "version": 3})
         return None

@@ -18,6 +18,7 @@ from mcp_gate.client.tasks import GetTask, TaskState
 from mcp_gate.errors import InvalidParams
 from mcp_gate.extension import Gate, check_arguments
 from mcp_gate.settings import GateSettings
+from tests.gate.scripted_service import Received
 from tests.gate.world import (
     DISPOSITION,
     ENVELOPE,
@@ -538,3 +539,28 @@ async def test_only_the_capability_is_not_enough_to_misread_a_task(world: World)
 def test_the_request_of_tasks_get_names_its_task_for_the_routing_header() -> None:
     assert GetTask.name_param == "taskId"
     assert TaskState.model_fields["status"].is_required()
+
+
+@pytest.mark.requirement("PEP-53")
+async def test_a_status_endpoint_that_answers_with_another_tasks_approval_approves_nothing(world: World) -> None:
+    async with connected(world.server(), tasks_client()) as client:
+        mine = await create(client, "wire", to="acct-1", amount=1)
+        theirs = await create(client, "wire", to="acct-2", amount=2)
+        pending, approved = world.service.tasks
+        asked: list[str] = []
+        asked_again = anyio.Event()
+
+        def confused(got: Received) -> httpx2.Response | None:
+            if got.method == "GET" and got.url.endswith(pending):
+                asked.append(got.url)
+                if len(asked) == 3:  # so the first answers have been dealt with
+                    asked_again.set()
+                return httpx2.Response(200, json=world.service.wire(approved))
+            return None
+
+        world.service.override = confused
+        world.service.approve(approved)
+        assert (await ended(client, theirs.task_id))["result"]["_meta"][DISPOSITION] == "approved-executed"
+        await asked_again.wait()
+        assert (await get_raw(client, mine.task_id))["status"] == "working"
+    assert world.effects == ["acct-2 2"]
