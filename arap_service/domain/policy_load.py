@@ -9,10 +9,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from importlib import resources
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import jsonschema_rs
 
+from arap_service.domain.literal_calls import unusable_calls
 from arap_service.domain.policy import (
     DEFAULT_MASK,
     Deny,
@@ -25,11 +26,20 @@ from arap_service.domain.policy import (
     Template,
 )
 from arap_service.domain.policy_text import PolicyProblem, PolicyText, read_text
-from arap_service.protocol.expressions import BoolExpression, Environment, ExpressionInvalid, ValueExpression
+from arap_service.protocol.expressions import (
+    BoolExpression,
+    Environment,
+    ExpressionError,
+    ExpressionInvalid,
+    ValueExpression,
+)
 
+Compiled = TypeVar("Compiled", BoolExpression, ValueExpression)
 DEFAULT_REASON: Final = "approval_required"
 # An enforcement point that knows these reasons treats them as final or as "try again", not as requestable (PEP-48).
 _RESERVED_REASONS: Final = frozenset({"policy_denied", "approval_unverifiable", "grant_pending"})
+# And these, on a final denial, would have it ask again or look for an approval.
+_RESERVED_DENIALS: Final = frozenset({"approval_unverifiable", "grant_pending"})
 _VARIABLES: Final[Mapping[str, str]] = {
     "subject": "map",
     "resource": "map",
@@ -129,10 +139,22 @@ class _Builder:
             rules=tuple(rule for rule in rules if rule is not None),
             templates=templates,
             groups=self._file.get("groups", {}),
-            entities=self._file.get("entities", {}),
+            entities=self._entities(),
             actions={kind: tuple(names) for kind, names in self._file.get("actions", {}).items()},
             clients=self._clients(),
         )
+
+    def _entities(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        entities: Mapping[str, Mapping[str, Mapping[str, Any]]] = self._file.get("entities", {})
+        for kind, named in entities.items():
+            for name, facts in named.items():
+                try:
+                    self._environment.bind({"subject_entity": facts})
+                except ExpressionError as error:
+                    # Every question about it would be answered with an error.
+                    fault = "a number is beyond 64 bits" if error.code == "number" else "a value is beyond expressions"
+                    self._source.report(fault, "entities", kind, name)
+        return entities
 
     def _clients(self) -> dict[str, tuple[BoolExpression, ...]]:
         clients: dict[str, tuple[BoolExpression, ...]] = {}
@@ -146,6 +168,8 @@ class _Builder:
         if "permit" in rule:
             return Rule(rule["id"], when, Permit(rule["id"]))
         if "deny" in rule:
+            if rule["deny"] in _RESERVED_DENIALS:
+                self._source.report("enforcement points take this reason as not final: choose another", *path, "deny")
             return Rule(rule["id"], when, Deny(rule["id"], rule["deny"]))
         reason = rule.get("reason", DEFAULT_REASON)
         if reason in _RESERVED_REASONS:
@@ -220,14 +244,19 @@ class _Builder:
 
     def _condition(self, text: str, path: tuple[object, ...]) -> BoolExpression:
         try:
-            return self._environment.compile_bool(text)
+            return self._checked(self._environment.compile_bool(text), text, path)
         except ExpressionInvalid as error:
             self._source.report(f"not a usable condition: {error}", *path)
             return self._never
 
     def _sentence(self, text: str, path: tuple[object, ...]) -> ValueExpression | None:
         try:
-            return self._environment.compile_value(text)
+            return self._checked(self._environment.compile_value(text), text, path)
         except ExpressionInvalid as error:
             self._source.report(f"not a usable expression: {error}", *path)
             return None
+
+    def _checked(self, compiled: Compiled, text: str, path: tuple[object, ...]) -> Compiled:
+        for call in unusable_calls(text):
+            self._source.report(f"{call} cannot succeed, whatever the question is", *path)
+        return compiled

@@ -102,7 +102,7 @@ class _Reader:
             if not isinstance(key_node, yaml.ScalarNode) or _SCALARS.get(key_node.tag) != "str":
                 self._fault(line, path, "a key must be text: put it in quotes")
                 continue
-            key = key_node.value
+            key = self._text(key_node.value, key_node, path)
             if key in value:
                 self._fault(line, (*path, key), "the key stands here twice")
                 continue
@@ -113,17 +113,25 @@ class _Reader:
     def _scalar(self, node: yaml.Node, path: tuple[object, ...]) -> Any:
         kind = _SCALARS.get(node.tag)
         if kind == "str":
-            return node.value
+            return self._text(node.value, node, path)
         if kind is None:
             self._fault(node.start_mark.line + 1, path, "a value of this kind has no place here")
             return None
         try:
             value = self._loader.construct_object(node)
-        except ValueError:  # PyYAML resolves more texts to numbers than it can read
-            value = math.nan
+        except (ValueError, LookupError):  # PyYAML resolves more texts to numbers than it can read, and takes our word
+            self._fault(node.start_mark.line + 1, path, "no number or constant can be read here")
+            return None
         if isinstance(value, float) and not math.isfinite(value):
             self._fault(node.start_mark.line + 1, path, "a number must be finite")
         return value
+
+    def _text(self, text: str, node: yaml.Node, path: tuple[object, ...]) -> str:
+        # What an escape sequence can smuggle in, and what no database or expression could hold.
+        if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+            self._fault(node.start_mark.line + 1, path, "a text must hold neither NUL nor half a character")
+            return ""
+        return text
 
     def _fault(self, line: int, path: tuple[object, ...], message: str) -> None:
         self._result.problems.append(PolicyProblem(line, json_pointer(path), message))

@@ -231,6 +231,79 @@ def test_a_requestable_denial_cannot_bear_a_reason_that_means_not_requestable(re
     ] == [(3, "/rules/0/reason")]
 
 
+@pytest.mark.parametrize("reason", ["approval_unverifiable", "grant_pending"])
+def test_a_final_denial_cannot_bear_a_reason_that_means_it_is_not(reason: str) -> None:
+    [problem] = problems(rules(f"{{id: a, when: 'true', deny: {reason}}}"))
+    assert (problem.line, problem.pointer) == (3, "/rules/0/deny")
+    load_policy(rules("{id: a, when: 'true', deny: policy_denied}"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "call"),
+    [
+        ('subject.id.matches("(")', 'matches("(")'),
+        ('matches(subject.id, "[")', 'matches("[")'),
+        ('true || subject.id.matches(r"\\d+(")', 'matches(r"\\d+(")'),
+        ('[subject.id].exists(id, id.matches("a{1001}"))', 'matches("a{1001}")'),
+        ('timestamp("2026-13-45T00:00:00Z") < timestamp("2026-01-01T00:00:00Z")', 'timestamp("2026-13-45T00:00:00Z")'),
+        ('duration("soon") < duration("1h")', 'duration("soon")'),
+        ('int("ten") == 10', 'int("ten")'),
+        ('double("ten") == 10.0', 'double("ten")'),
+        ('bool("maybe")', 'bool("maybe")'),
+    ],
+)
+def test_an_expression_that_could_only_fail_is_refused_wherever_it_stands(expression: str, call: str) -> None:
+    """In force, each would answer every question with an error, and that only when somebody asks."""
+    quoted = "'" + expression + "'"
+    inside = template(evaluators=f"[{{id: e, when: {quoted}, decision: hold, reason: R}}]", provisioned=quoted)
+    for text, pointers in (
+        (rules(f"{{id: a, when: {quoted}, permit: true}}"), ["/rules/0/when"]),
+        (inside, ["/templates/t/evaluators/0/when", "/templates/t/provisioned"]),
+        (template(effect=quoted), ["/templates/t/effect"]),
+        (f"version: 1\nrules: []\nclients: [{{client: c, may: {quoted}}}]\n", ["/clients/0/may"]),
+    ):
+        found = problems(text)
+        assert [problem.pointer for problem in found] == pointers
+        assert {problem.message for problem in found} == {f"{call} cannot succeed, whatever the question is"}
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'subject.id.matches("^a.*z$")',
+        "subject.id.matches(resource.id)",
+        'subject.id == "x.matches(\\"(\\")"',
+        'subject.id == r"\\d(" && resource.id.matches("a")',
+        'subject.id.matches("[" + "a]")',
+        'timestamp("2026-01-01T00:00:00Z") < timestamp("2027-01-01T00:00:00Z")',
+        'int("10") == 10 // as in matches("(")',
+    ],
+)
+def test_an_expression_that_can_succeed_is_accepted(expression: str) -> None:
+    [rule] = load_policy(rules(f"{{id: a, when: '{expression}', permit: true}}")).rules
+    assert rule.judgement == Permit("a")
+
+
+@pytest.mark.parametrize(
+    ("value", "is_held"),
+    [
+        ("9223372036854775807", True),
+        ("-9223372036854775808", True),
+        ("9223372036854775808", False),
+        ("[{deep: -9223372036854775809}]", False),
+    ],
+)
+def test_a_fact_that_no_expression_can_hold_is_refused(value: str, *, is_held: bool) -> None:
+    """In force, every question about that entity would be answered with an error."""
+    text = f"version: 1\nrules: []\nentities:\n  user:\n    bob: {{n: 1}}\n    ann: {{n: {value}}}\n"
+    if is_held:
+        assert load_policy(text).entities["user"]["bob"] == {"n": 1}
+    else:
+        [problem] = problems(text)
+        assert (problem.line, problem.pointer) == (6, "/entities/user/ann")
+        assert problem.message == "a number is beyond 64 bits"
+
+
 def test_all_faults_are_reported_together_in_the_order_of_the_file() -> None:
     text = rules("{id: a, when: 'x', permit: true}", "{id: a, when: 'y', request: t}")
     assert [each.pointer for each in problems(text)] == [
