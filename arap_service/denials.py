@@ -12,12 +12,22 @@ from typing import Any
 from arap_service import audit
 from arap_service.context import Context
 from arap_service.domain.actors import ActorMalformed, Chain, agent_of, subject_chain
+from arap_service.domain.binding import SHOWN_CALL
 from arap_service.domain.callers import Caller
 from arap_service.domain.policy import Policy, Question, Requestable, may_submit
+from arap_service.domain.tool_calls import shown_call
 from arap_service.keys import BINDING_TYP, Use
 from arap_service.protocol.arap import format_instant
-from arap_service.protocol.canonical import Tuple4, bindable_members, binding_hash, bound_context, prune_subject
+from arap_service.protocol.canonical import (
+    Tuple4,
+    Unrepresentable,
+    bindable_members,
+    binding_hash,
+    bound_context,
+    prune_subject,
+)
 from arap_service.records import new_denial
+from arap_service.short_tokens import RESERVE, is_readable, sign_short
 from arap_service.store.database import StoreUnavailable, WriteSession
 from arap_service.store.tables import Denial
 
@@ -38,8 +48,8 @@ def prepare_offer(
     if not may_submit(policy, caller.client_id, question):
         return None
     try:
-        actor = subject_chain(about.subject)
-    except ActorMalformed:
+        actor, shown = subject_chain(about.subject), shown_call(about.context)
+    except (ActorMalformed, Unrepresentable):
         return None
     if ctx.rates.take("denial", caller.principal) is not None:
         ctx.log.warning("denial_withheld", cause="rate", client_id=caller.client_id)
@@ -53,6 +63,7 @@ def prepare_offer(
         template_id=requestable.template.id,
         agent=agent_of(about.context),
         actor=actor,
+        shown_call=shown,
         now=now,
         expires_at=now + timedelta(seconds=requestable.template.denial_seconds),
     )
@@ -60,6 +71,9 @@ def prepare_offer(
     token = _sign(ctx, caller, denial, token_id=token_id)
     if token is None and ctx.settings.independent:
         return None  # PDP-40: an independent service has nothing but the token
+    if token is not None and not is_readable(token, reserve=RESERVE):
+        ctx.log.warning("denial_withheld", cause="length", client_id=caller.client_id)
+        return None  # PDP-39: nobody could verify it, nor the approval that it leads to
     row = new_denial(
         ctx.ring,
         evaluation_id=denial.evaluation_id,
@@ -132,6 +146,7 @@ class _Denied:
     template_id: str
     agent: str | None
     actor: Chain
+    shown_call: str
     now: datetime
     expires_at: datetime
 
@@ -152,6 +167,7 @@ def _sign(ctx: Context, caller: Caller, denied: _Denied, *, token_id: str) -> st
         "resource": about.resource,
         "action": about.action,
         "context": bound_context(about.context, denied.members),
+        SHOWN_CALL: denied.shown_call,
         "client_id": caller.client_id,
         "template": denied.template_id,
         "reason": denied.reason,
@@ -161,7 +177,7 @@ def _sign(ctx: Context, caller: Caller, denied: _Denied, *, token_id: str) -> st
     if denied.actor:
         claims["actor"] = [{"sub": sub} if iss is None else {"iss": iss, "sub": sub} for iss, sub in denied.actor]
     try:
-        return ctx.keys.sign(Use.BINDING, claims, BINDING_TYP)
+        return sign_short(ctx.keys, Use.BINDING, claims, BINDING_TYP)
     except RuntimeError:
         ctx.log.exception("binding_token_not_signed")
         return None

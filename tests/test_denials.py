@@ -16,7 +16,7 @@ from arap_service.domain.errors import InvalidDenialBinding
 from arap_service.evaluation import evaluate
 from arap_service.keys import APPROVAL_TYP, BINDING_TYP, Keys, TokenInvalid, TrustedIssuers, Use, import_public, verify
 from arap_service.protocol.arap import parse_instant
-from arap_service.protocol.canonical import TOOL_CALL, Tuple4, binding_hash
+from arap_service.protocol.canonical import TOOL_CALL, Tuple4, binding_hash, digest
 from arap_service.records import recorded_denial
 from arap_service.store import migrate
 from arap_service.store.database import Database
@@ -90,6 +90,7 @@ async def test_a_requestable_denial_carries_everything_that_binds_it(ctx: Contex
         "template": "auto",
         "reason": "approval_required",
         "agent": "agent-A",
+        "shown_call": f"whole:{digest(question()['context'][TOOL_CALL])}",
     }
     del offered["binding_token"]
     assert context == {
@@ -221,7 +222,7 @@ async def test_who_asks_too_often_is_denied_without_an_offer(
 @pytest.mark.anyio
 @pytest.mark.requirement("PDP-46", "PDP-45")
 async def test_a_request_that_needs_input_says_where_its_schema_is(on_file: Context) -> None:
-    context = await denied(on_file, question("form_tool", context={}))
+    context = await denied(on_file, question("form_tool"))
     url = context["access_request"]["request_schema_url"]
     assert url == f"{IDENTIFIER}/access/v1/request-schemas/form"
     assert context["access_request"]["endpoint"].startswith("https://")
@@ -241,7 +242,7 @@ async def test_no_two_evaluations_share_an_identifier(on_file: Context) -> None:
 @pytest.mark.anyio
 @pytest.mark.requirement("PDP-43", "PDP-44")
 async def test_a_reason_is_stable_and_names_no_rule(on_file: Context) -> None:
-    answers = [await evaluate(on_file, GATE, question("form_tool", context={})) for _ in range(2)]
+    answers = [await evaluate(on_file, GATE, question("form_tool")) for _ in range(2)]
     assert {answer["context"]["reason"] for answer in answers} == {"needs_justification"}
     assert "internal-rule" not in str(answers)
     claims = claims_of(answers[0]["context"]["access_request"]["binding_token"])

@@ -9,10 +9,11 @@ Comparison".
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NewType
+from typing import Any, Final, NewType
 
 from arap_service.domain.actors import ActorMalformed, Chain, agent_of, chain_of, subject_chain
 from arap_service.domain.errors import ExpiredDenial, InvalidDenialBinding
+from arap_service.domain.tool_calls import shown_call
 from arap_service.protocol.arap import parse_instant
 from arap_service.protocol.canonical import (
     Tuple4,
@@ -30,6 +31,7 @@ class Claims:
     """The claims of a verified token as far as they bind; None stands for a claim that the token lacks.
 
     `token_id` is the `jti`, or what the caller passed in its place; together with `issuer` it names the token for good.
+    `shown_call` is what `tool_calls.shown_call` said of the evaluation; other decision points do not claim it.
     """
 
     issuer: str
@@ -50,6 +52,7 @@ class Claims:
     agent: str | None = None
     actor: Chain | None = None
     issued_at: datetime | None = None
+    shown_call: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,10 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a binding is worth once it is proven: the bound set and where it came from."""
+    """What a binding is worth once it is proven: the bound set and where it came from.
+
+    `is_call_proven` says that the call of the submission, title and all, is the one that was evaluated.
+    """
 
     about: Tuple4
     members: tuple[str, ...]
@@ -91,9 +97,14 @@ class Bound:
     template: str | None
     agent: str | None
     actor: Chain
+    is_call_proven: bool
 
 
 VerifiedBinding = NewType("VerifiedBinding", Bound)
+
+
+SHOWN_CALL: Final = "shown_call"
+"""Our own claim: `arguments_hash` binds the arguments, and this binds what rules and reviewers are shown of them."""
 
 
 class _ClaimMisshapen(ValueError):
@@ -126,6 +137,7 @@ def claims_from(payload: Mapping[str, Any], *, token_id: str) -> Claims:
             agent=_text(payload, "agent"),
             actor=_chain(payload),
             issued_at=_numeric_date(payload, "iat"),
+            shown_call=_text(payload, SHOWN_CALL),
         )
     except ValueError:
         raise InvalidDenialBinding from None
@@ -216,8 +228,21 @@ def _check_claims(submitted: Submitted, claims: Claims, actor: Chain) -> Verifie
     if claims.evaluation_id is not None and echoed is not None and echoed != claims.evaluation_id:  # ARS-14
         raise InvalidDenialBinding
     _check_actor(submitted, claims.agent, claimed_actor(claims), actor)
-    members = claims.members or ()
-    return VerifiedBinding(Bound(submitted.about, members, claims.evaluation_id, claims.template, claims.agent, actor))
+    if claims.client_id is not None and claims.client_id != submitted.client_id:  # a stolen token is of no use
+        raise InvalidDenialBinding
+    if claims.shown_call is not None:
+        _check_shown_call(submitted, claims.shown_call)
+    return VerifiedBinding(
+        Bound(
+            submitted.about,
+            claims.members or (),
+            claims.evaluation_id,
+            claims.template,
+            claims.agent,
+            actor,
+            is_call_proven=claims.shown_call is not None,
+        )
+    )
 
 
 def _check_record(submitted: Submitted, record: RecordedDenial, actor: Chain) -> VerifiedBinding:
@@ -228,9 +253,24 @@ def _check_record(submitted: Submitted, record: RecordedDenial, actor: Chain) ->
     if not same_tuple(record.about, submitted.about, record.members):
         raise InvalidDenialBinding
     _check_actor(submitted, record.agent, record.actor, actor)
+    _check_shown_call(submitted, shown_call(record.about.context))
     return VerifiedBinding(
-        Bound(submitted.about, record.members, record.evaluation_id, record.template, record.agent, actor)
+        Bound(
+            submitted.about,
+            record.members,
+            record.evaluation_id,
+            record.template,
+            record.agent,
+            actor,
+            is_call_proven=True,
+        )
     )
+
+
+def _check_shown_call(submitted: Submitted, denied: str) -> None:
+    # ARS-20, X-42: a call left out, cut short or reworded would be approved by people who were shown another one.
+    if shown_call(submitted.about.context) != denied:
+        raise InvalidDenialBinding
 
 
 def _check_actor(submitted: Submitted, agent: str | None, denied: Chain, actor: Chain) -> None:

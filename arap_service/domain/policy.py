@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from arap_service.domain.tool_calls import UNBOUND, flaw_of, is_bound
+from arap_service.domain.tool_calls import UNBOUND, flaw_of, hides_arguments, is_bound
 from arap_service.domain.workflow import Evaluation, Voice
 from arap_service.protocol.canonical import TOOL_CALL
 from arap_service.protocol.expressions import BoolExpression, Environment, ExpressionError, Facts, ValueExpression
@@ -20,18 +20,25 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 DEFAULT_MASK: Final = (
     "password",
+    "passwords",
     "passwd",
+    "pwd",
     "passphrase",
     "secret",
+    "secrets",
     "client_secret",
     "token",
     "access_token",
     "refresh_token",
     "id_token",
     "api_key",
-    "apikey",
+    "api_keys",
+    "access_key",
+    "auth",
     "authorization",
+    "bearer",
     "cookie",
+    "cookies",
     "credential",
     "credentials",
     "private_key",
@@ -182,7 +189,10 @@ def may_submit(policy: Policy, client_id: str, question: Question) -> bool:
 
 
 def hear_evaluators(policy: Policy, template: Template, question: Question) -> tuple[Evaluation, ...]:
-    """The automated voices on a request; one that cannot be evaluated says `hold`, so that people decide."""
+    """The automated voices on a request; one that cannot be evaluated says `hold`, so that people decide.
+
+    One that reads a call of which not all was shown cannot be: nothing answers for what nobody has seen (X-42).
+    """
     return tuple(
         voice for evaluator in template.evaluators if (voice := _voice(policy, evaluator, question)) is not None
     )
@@ -198,21 +208,21 @@ def effect_of(policy: Policy, template: Template, question: Question) -> str | N
     if template.effect is None:
         return None
     try:
-        sentence = template.effect.evaluate(_facts(policy, question))
+        sentence = template.effect.evaluate(_shown_facts(policy, question))
     except ExpressionError:
         return None
     return sentence if isinstance(sentence, str) and sentence else None
 
 
 def _if_bound(judgement: Judgement, question: Question) -> Judgement:
-    if isinstance(judgement, Requestable) and not is_bound(question.context):
+    if isinstance(judgement, Requestable) and not is_bound(question.context, resource_type=question.resource["type"]):
         return Deny(judgement.rule_id, UNBOUND)
     return judgement
 
 
 def _voice(policy: Policy, evaluator: Evaluator, question: Question) -> Evaluation | None:
     try:
-        if evaluator.when.holds(_facts(policy, question)):
+        if evaluator.when.holds(_shown_facts(policy, question)):
             return Evaluation(evaluator.id, evaluator.decision, evaluator.reason)
     except ExpressionError:
         return Evaluation(evaluator.id, "hold", POLICY_ERROR)
@@ -227,19 +237,29 @@ def _holds(policy: Policy, expression: BoolExpression, question: Question) -> bo
 
 
 def _facts(policy: Policy, question: Question) -> Facts:
+    return policy.environment.bind(_variables(policy, question))
+
+
+def _shown_facts(policy: Policy, question: Question) -> Facts:
+    """The facts without `call` where some of its arguments are not shown: not even a default stands for them."""
+    variables = _variables(policy, question)
+    if hides_arguments(question.context):
+        del variables["call"]
+    return policy.environment.bind(variables)
+
+
+def _variables(policy: Policy, question: Question) -> dict[str, Any]:
     call = question.context.get(TOOL_CALL)
-    return policy.environment.bind(
-        {
-            "subject": question.subject,
-            "resource": question.resource,
-            "action": question.action,
-            "context": question.context,
-            "call": call if isinstance(call, dict) else _NOTHING,
-            "subject_entity": _entity(policy, question.subject),
-            "resource_entity": _entity(policy, question.resource),
-            "client": question.client_id or "",
-        }
-    )
+    return {
+        "subject": question.subject,
+        "resource": question.resource,
+        "action": question.action,
+        "context": question.context,
+        "call": call if isinstance(call, dict) else _NOTHING,
+        "subject_entity": _entity(policy, question.subject),
+        "resource_entity": _entity(policy, question.resource),
+        "client": question.client_id or "",
+    }
 
 
 def _entity(policy: Policy, named: Mapping[str, Any]) -> Mapping[str, Any]:

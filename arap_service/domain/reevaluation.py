@@ -6,6 +6,7 @@ the envelope but the identifier is believed (PDP-64). Profile, "Verify the Appro
 Re-evaluation".
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,6 +15,7 @@ from typing import Any, Final
 from arap_service.domain.actors import ActorMalformed, Chain, agent_of, subject_chain
 from arap_service.domain.binding import Claims, claimed_actor, covers, fixes_tuple
 from arap_service.domain.policy import Deny, Judgement, Permit, Question, Requestable
+from arap_service.domain.tool_calls import is_call
 from arap_service.protocol.arap import NextAction
 from arap_service.protocol.canonical import Tuple4, Unrepresentable, same_tuple
 
@@ -201,6 +203,7 @@ def _is_in_scope(record: ApprovalRecord, question: Question, standing: Judgement
         and record.client_id == question.client_id  # ARS-70: the client, not one of its instances
         and record.agent == agent_of(question.context)
         and record.actor == subject_chain(question.subject)
+        and _covers_arguments(record.members, question)
         and same_tuple(record.about, _about(question), record.members)  # PDP-67
     )
 
@@ -211,8 +214,15 @@ def _is_in_signed_scope(state: Claims, question: Question, standing: Judgement) 
         and state.client_id == question.client_id
         and (state.agent is None or state.agent == agent_of(question.context))
         and claimed_actor(state) == subject_chain(question.subject)
+        and _covers_arguments(state.members or (), question)
         and covers(state, _about(question))
     )
+
+
+def _covers_arguments(members: Collection[str], question: Question) -> bool:
+    # X-02, PDP-56: what was approved without a look at arguments must not cover whichever come.
+    is_about_call = is_call(question.context, resource_type=question.resource["type"])
+    return not is_about_call or "arguments_hash" in members
 
 
 def _is_same_route(template: str | None, standing: Judgement) -> bool:

@@ -7,11 +7,14 @@ differ, a harmless call could be shown and another one approved. Nothing here re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from arap_service.protocol.canonical import TOOL_CALL, Unrepresentable, arguments_hash
+from arap_service.protocol.canonical import TOOL_CALL, Unrepresentable, arguments_hash, digest
 
 MALFORMED: Final = "tool_call_malformed"
 MISMATCH: Final = "arguments_hash_mismatch"
 UNBOUND: Final = "arguments_unbound"
+ABSENT: Final = "absent"
+TOOL: Final = "tool"
+"""The type of resource that a tool is, by the default mapping of MCP calls."""
 
 
 def flaw_of(context: Mapping[str, Any]) -> str | None:
@@ -35,6 +38,33 @@ def flaw_of(context: Mapping[str, Any]) -> str | None:
         return MISMATCH
 
 
-def is_bound(context: Mapping[str, Any]) -> bool:
-    """Whether the arguments are bound, so that an approval would be for this call and no other (PEP-24)."""
-    return TOOL_CALL not in context or isinstance(context.get("arguments_hash"), str)
+def is_bound(context: Mapping[str, Any], *, resource_type: str) -> bool:
+    """Whether the arguments are bound, so that an approval would be for this call and no other (PEP-24, X-02)."""
+    return not is_call(context, resource_type=resource_type) or isinstance(context.get("arguments_hash"), str)
+
+
+def is_call(context: Mapping[str, Any], *, resource_type: str) -> bool:
+    """Whether a question is about the call of a tool, shown or not, with whatever arguments."""
+    return resource_type == TOOL or TOOL_CALL in context or "arguments_hash" in context
+
+
+def shown_call(context: Mapping[str, Any]) -> str:
+    """Which call `context` shows, to be told from any other: `absent`, or `whole:` or `partial:` and its digest.
+
+    Raises:
+        Unrepresentable: The call has no canonical form, so no later one could be compared with it.
+    """
+    if TOOL_CALL not in context:
+        return ABSENT
+    return f"{'whole' if is_whole(context) else 'partial'}:{digest(context[TOOL_CALL])}"
+
+
+def is_whole(context: Mapping[str, Any]) -> bool:
+    """Whether `context` shows a call with all its arguments; that they are the bound ones is for `flaw_of` to say."""
+    call = context.get(TOOL_CALL)
+    return isinstance(call, Mapping) and call.get("complete", True) is True
+
+
+def hides_arguments(context: Mapping[str, Any]) -> bool:
+    """Whether arguments are bound that nobody was shown, or not all of them (X-42)."""
+    return "arguments_hash" in context and not is_whole(context)

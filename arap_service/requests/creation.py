@@ -51,8 +51,8 @@ class Order:
 
     @property
     def question(self) -> Question:
-        """The four objects for rules and expressions."""
-        return Question(*self.intake.about, client_id=self.caller.client_id)
+        """What is proven, for rules and expressions."""
+        return Question(*self.proof.about, client_id=self.caller.client_id)
 
 
 def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int]:

@@ -3,7 +3,7 @@
 Decides what is shown and to whom; shows nothing that the template hides, and no secret (GOV-15, ARS-125, ARS-126).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,7 @@ from arap_service.domain.revealing import Reveal, Shown, reveal
 from arap_service.domain.reviewers import Eligible, Ineligible
 from arap_service.domain.visible import visible
 from arap_service.protocol.approval import pending_approval
-from arap_service.protocol.canonical import Tuple4
+from arap_service.protocol.canonical import Tuple4, bound_context
 from arap_service.records import task_seal, tuple_of
 from arap_service.requests.endings import latest_end
 from arap_service.requests.telling import effect_sentence, history_of, names_for
@@ -107,9 +107,9 @@ class _Told:
             server=_visible(task.server),
             tool=_visible(task.tool),
             tool_title=_visible(call.get("title")),
-            **_values(about, call, template),
+            **_values(about, call, template, bound=task.binding_members),
             arguments_hash=task.arguments_hash,
-            complete=call.get("complete", True) is True,
+            complete=call.get("complete", True) is True if call else task.arguments_hash is None,
             justification=_justification(about.context, asked),
             rule_id=task.rule_id,
             reason=task.reason,
@@ -187,8 +187,13 @@ class _Told:
         )
 
 
-def _values(about: Tuple4, call: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """Arguments, facts, and the names of what is hidden; without a tool call everything asked counts as arguments."""
+def _values(
+    about: Tuple4, call: Mapping[str, Any], template: Mapping[str, Any], *, bound: Collection[str]
+) -> dict[str, tuple[Any, ...]]:
+    """Arguments, facts, and the names of what is hidden; without a tool call everything asked counts as arguments.
+
+    The allow-list holds for both; what is not `bound` is no part of what is approved, and not missed when hidden.
+    """
     allowed: Reveal = template["reveal"]
     mask = template["mask"]
     asked = {
@@ -205,8 +210,17 @@ def _values(about: Tuple4, call: Mapping[str, Any], template: Mapping[str, Any])
         everything = reveal(asked, allowed=allowed, mask=mask)
         return {"arguments": _views(everything.shown), "facts": (), "hidden": everything.hidden}
     arguments = reveal(call.get("arguments", {}), allowed=allowed, mask=mask)
-    facts = reveal(asked, allowed="whole", mask=mask)
-    return {"arguments": _views(arguments.shown), "facts": _views(facts.shown), "hidden": arguments.hidden}
+    said = asked.pop("context", {})
+    proven = bound_context(said, bound)
+    loose = {name: member for name, member in said.items() if name not in proven}
+    facts = reveal({**asked, **({"context": proven} if proven else {})}, allowed=allowed, mask=mask)
+    return {
+        "arguments": _views(arguments.shown),
+        "facts": _views(
+            (*facts.shown, *(reveal({"context": loose}, allowed=allowed, mask=mask).shown if loose else ()))
+        ),
+        "hidden": (*arguments.hidden, *facts.hidden),
+    }
 
 
 def _views(shown: Sequence[Shown]) -> tuple[ArgumentView, ...]:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from arap_service.context import Context
+from arap_service.domain.actors import Chain
 from arap_service.domain.binding import (
     Claims,
     RecordedDenial,
@@ -21,8 +22,9 @@ from arap_service.domain.binding import (
 )
 from arap_service.domain.callers import Caller
 from arap_service.domain.errors import InvalidDenialBinding, NotRequestable
+from arap_service.domain.tool_calls import TOOL
 from arap_service.keys import BINDING_TYP, TokenInvalid
-from arap_service.protocol.canonical import arguments_hash
+from arap_service.protocol.canonical import TOOL_CALL, Tuple4, arguments_hash, bound_context, prune_subject
 from arap_service.protocol.canonical import digest as digest_of
 from arap_service.protocol.sealing import SealBroken
 from arap_service.records import recorded_denial
@@ -32,9 +34,13 @@ from arap_service.store import tasks
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A proven binding: what it covers, until when its marker must be remembered, and the token that it came from."""
+    """A proven binding: what it covers, until when its marker must be remembered, and the token that it came from.
+
+    `about` is what of the submission the denial proves; rules and automatic voices hear nothing else (ARS-20).
+    """
 
     bound: VerifiedBinding
+    about: Tuple4
     remember_until: datetime
     token: tuple[str, str] | None
 
@@ -61,6 +67,7 @@ async def prove(ctx: Context, caller: Caller, intake: Intake, *, now: datetime) 
     )
     return Proof(
         bound,
+        _proven(intake, bound),
         # Twice the tolerance, so that the memory outlasts the last instant at which the token could be accepted.
         deadline + timedelta(seconds=2 * ctx.settings.clock_skew_seconds + 1),
         (proof.issuer, proof.token_id) if isinstance(proof, Claims) else None,
@@ -77,7 +84,8 @@ async def _claims(ctx: Context, token: str) -> Claims:
     if not _names_us(verified.get("aud"), ctx.settings.access_request_endpoint):  # ARS-19
         ctx.log.info("binding_token_refused", code="aud")
         raise InvalidDenialBinding
-    return claims_from(verified, token_id=digest_of(token))
+    # Without the signature, of which there may be several good ones over the same claims (ARS-36).
+    return claims_from(verified, token_id=digest_of(token.rpartition(".")[0]))
 
 
 def _names_us(audience: object, ours: str) -> bool:
@@ -115,7 +123,7 @@ def _check_call(intake: Intake, bound: VerifiedBinding) -> None:
     if call is None:
         return
     resource = intake.about.resource
-    if resource.get("type") == "tool" and resource.get("id") != call.tool:
+    if resource.get("type") == TOOL and resource.get("id") != call.tool:
         raise InvalidDenialBinding
     if "server" in bound.members and context.get("server") != call.server:
         raise InvalidDenialBinding
@@ -123,3 +131,34 @@ def _check_call(intake: Intake, bound: VerifiedBinding) -> None:
         return
     if "arguments_hash" not in bound.members or context.get("arguments_hash") != arguments_hash(call.arguments):
         raise InvalidDenialBinding
+
+
+def _proven(intake: Intake, bound: VerifiedBinding) -> Tuple4:
+    subject = prune_subject(intake.about.subject)
+    if "act" in intake.about.subject.get("properties", {}):
+        subject["properties"] = {**subject.get("properties", {}), "act": _act(bound.actor)}
+    context = bound_context(intake.about.context, bound.members)
+    call = intake.call
+    if call is not None and call.complete:
+        context[TOOL_CALL] = intake.about.context[TOOL_CALL] if bound.is_call_proven else _call(intake, bound)
+    return Tuple4(subject, intake.about.resource, intake.about.action, context)
+
+
+def _act(chain: Chain) -> Mapping[str, Any] | None:
+    """The chain as it was compared: what else its links said is not proven."""
+    act: dict[str, Any] | None = None
+    for issuer, subject in reversed(chain):
+        link = {"sub": subject} if issuer is None else {"iss": issuer, "sub": subject}
+        act = link if act is None else {**link, "act": act}
+    return act
+
+
+def _call(intake: Intake, bound: VerifiedBinding) -> Mapping[str, Any]:
+    """A call as far as its parts are bound each by itself, for a token that does not bind it as it is shown."""
+    assert intake.call is not None  # noqa: S101  # the caller has looked
+    call: dict[str, Any] = {"arguments": dict(intake.call.arguments)}
+    if intake.about.resource["type"] == TOOL:
+        call["tool"] = intake.call.tool
+    if "server" in bound.members:
+        call["server"] = intake.call.server
+    return call

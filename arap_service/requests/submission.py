@@ -75,10 +75,10 @@ async def submit(ctx: Context, caller: Caller, raw: bytes, *, idempotency_key: s
     owner = f"submit|{caller.principal}|{caller.client_id}"
     attempt = Attempt(caller, intake, key, owner)
     now, proof = ctx.clock(), None
-    judged = judge(policy, question)
     try:
         require_binding(intake.denial)  # 5
         proof = await prove(ctx, caller, intake, now=now)  # 6 to 11
+        judged = judge(policy, Question(*proof.about, client_id=caller.client_id))
         template = _template(policy, judged, proof)
         wishes = await check_wishes(
             ctx, caller, intake, template=template, actor=proof.bound.actor, now=now

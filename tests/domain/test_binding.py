@@ -118,9 +118,9 @@ def test_a_submission_about_anything_else_is_not_bound(proof: Claims | RecordedD
 @pytest.mark.requirement("ARS-22")
 def test_members_that_do_not_bind_may_be_added_changed_and_dropped() -> None:
     about = ABOUT._replace(context={"agent": "agent-A", "project": "apollo", "business_justification": "quarter end"})
-    for proof in (claims(), record()):
+    for proof, is_call_proven in ((claims(), False), (record(), True)):
         assert check_binding(submitted(about), proof) == Bound(
-            about, ("agent", "project"), "ev_1", "wire", "agent-A", ()
+            about, ("agent", "project"), "ev_1", "wire", "agent-A", (), is_call_proven=is_call_proven
         )
 
 

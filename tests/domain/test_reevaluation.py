@@ -274,10 +274,10 @@ def test_state_and_record_must_both_cover_the_question() -> None:
 
 @pytest.mark.requirement("ARS-70")
 def test_another_agent_is_out_of_scope_even_where_the_context_does_not_bind_it() -> None:
-    loose = replace(RECORD, members=("project",))
+    loose = replace(RECORD, members=("arguments_hash", "project"))
     assert judged(record=loose) == RELIED
     assert judged(in_context(agent="agent-B"), record=loose) == OUT_OF_SCOPE
-    signed = state(binding_context_members=["project"], binding_hash=None)
+    signed = state(binding_context_members=["arguments_hash", "project"], binding_hash=None)
     assert judged(record=None, signed=signed).decision
     assert judged(in_context(agent="agent-B"), record=None, signed=signed) == OUT_OF_SCOPE
 

@@ -139,7 +139,7 @@ async def test_request_without_a_tool_call_shows_all_that_was_asked(world: World
     """A foreign enforcement point sends no call: properties and context are what is approved."""
     asked = {
         "subject": {"type": "user", "id": "alice", "properties": {"department": "sales"}},
-        "resource": {"type": "tool", "id": "wire_transfer", "properties": {"limit": 5, "password": "canary"}},
+        "resource": {"type": "account", "id": "wire_transfer", "properties": {"limit": 5, "password": "canary"}},
         "action": {"name": "write", "properties": {"soft": True}},
         "context": {"project": "alpha"},
     }
@@ -158,8 +158,8 @@ async def test_request_without_a_tool_call_shows_all_that_was_asked(world: World
 async def test_effect_falls_back_to_a_sentence_of_ours(world: World) -> None:
     """Without a sentence of the template one says who may do what, where and for whom."""
     assert (await shown(world, question("merge"))).effect == "bot may call merge on bank for alice."
-    plain = {**question("merge"), "context": {}}
-    assert (await shown(world, plain)).effect == "gate may do tools/call on tool merge for alice."
+    plain = {**question("merge"), "resource": {"type": "branch", "id": "merge"}, "context": {}}
+    assert (await shown(world, plain)).effect == "gate may do tools/call on branch merge for alice."
 
 
 @pytest.mark.requirement("ARS-63")

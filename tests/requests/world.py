@@ -39,6 +39,7 @@ rules:
   - {id: rule-form, when: resource.id == "form", request: form, reason: needs_justification}
   - {id: rule-auto, when: resource.id == "auto", request: auto, reason: needs_check}
   - {id: rule-quiet, when: resource.id == "quiet", request: quiet, reason: needs_approval}
+  - {id: rule-rated, when: resource.id == "rated", request: rated, reason: needs_rating}
 templates:
   transfer:
     title: Wire transfer
@@ -83,6 +84,16 @@ templates:
       - {id: huge, when: 'call.arguments.amount > 1000000', decision: deny, reason: beyond every limit}
       - {id: sanctioned, when: 'call.arguments.to == "X"', decision: deny, reason: sanctioned}
       - {id: unusual, when: 'call.arguments.to == "Y"', decision: hold, reason: unusual}
+  rated:
+    title: Rated by rules
+    explanation: What is rated low passes.
+    effect: '"Moves " + string(call.?arguments.?amount.orValue(0))'
+    steps: [{id: treasury, title: Treasury, groups: [treasury]}]
+    evaluators:
+      - {id: rating, when: 'context.?rating.orValue(99) < 10', decision: approve, reason: rated low}
+      - {id: level, when: 'subject.?properties.?act.?level.orValue(0) > 5', decision: approve, reason: high level}
+      - {id: bot, when: 'subject.?properties.?act.?sub.orValue("") == "trusted"', decision: approve, reason: trusted}
+      - {id: small, when: 'call.?arguments.?amount.orValue(0) < 100', decision: approve, reason: small}
   quiet:
     title: Says little
     explanation: Shows and tells little.
