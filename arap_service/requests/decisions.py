@@ -5,7 +5,7 @@ so, all in one transaction. A refused attempt by somebody who sees the request i
 counts once under an idempotency key; without one, the second meets a newer version and is told the current state.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -34,7 +34,7 @@ from arap_service.protocol.arap import format_instant
 from arap_service.records import task_seal
 from arap_service.requests.creation import AUTOMATIC
 from arap_service.requests.details import detail
-from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, end, latest_end, move, record, task_topic
+from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, end, granted_end, move, record, task_topic
 from arap_service.requests.once import once
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
 from arap_service.store import tasks, votes
@@ -143,7 +143,7 @@ def _decide(ctx: Context, session: WriteSession, caller: Caller, task_id: str, c
     found = eligibility(task, board, decider)
     if isinstance(found, Ineligible):
         return _refuse(session, task, decider, found.reason, IneligibleApprover(code=found.reason), now=now)
-    if fault := _input_fault(task, choice, now=now):
+    if fault := _input_fault(task, choice, board.votes, now=now):
         return fault
     return _count(ctx, session, task, board, _Counted(decider, found, choice, caller.channel), now=now)
 
@@ -156,14 +156,15 @@ def _state_fault(task: Task, choice: Choice) -> ArapError | None:
     return None
 
 
-def _input_fault(task: Task, choice: Choice, *, now: datetime) -> ArapError | None:
+def _input_fault(task: Task, choice: Choice, cast: Sequence[Vote], *, now: datetime) -> ArapError | None:
     errors: list[Mapping[str, str]] = []
     if choice.reason is None and choice.decision in task.template["reason_required"]:
         errors.append({"pointer": "/reason", "code": "required"})
-    if choice.approved_until is not None and choice.approved_until <= now:
-        errors.append({"pointer": "/approved_until", "code": "past"})
-    if choice.decision == "approve" and latest_end(task, now=now) <= now:
-        errors.append({"pointer": "/approved_until", "code": "past"})
+    if choice.decision == "approve":
+        # ARS-59, ARS-108: also when it is an earlier approver's wish that leaves no time; who comes now can still deny.
+        wishes = (choice.approved_until, *(vote.approved_until for vote in cast))
+        if granted_end(task, [wish for wish in wishes if wish is not None], now=now) <= now:
+            errors.append({"pointer": "/approved_until", "code": "past"})
     return InputInvalid("The decision is not complete.", errors=errors) if errors else None
 
 

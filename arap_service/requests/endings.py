@@ -20,6 +20,7 @@ from arap_service.protocol.arap import TaskStatus, format_instant
 from arap_service.protocol.canonical import bound_context, prune_subject
 from arap_service.records import task_seal, tuple_of
 from arap_service.requests.handles import task_handle
+from arap_service.short_tokens import sign_short
 from arap_service.store import tasks
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Approval, Delivery, Task
@@ -138,18 +139,21 @@ def latest_end(task: Task, *, now: datetime) -> datetime:
     return min(moment for moment in (cap, task.requested_until, task.expires_at) if moment is not None)
 
 
+def granted_end(task: Task, wishes: Sequence[datetime], *, now: datetime) -> datetime:
+    """When an approval given now ends: when everybody allows (ARS-108), in whole seconds as signed times are."""
+    return min((latest_end(task, now=now), *wishes)).replace(microsecond=0)
+
+
 def grant(ctx: Context, session: WriteSession, task: Task, cause: Cause, *, now: datetime) -> Approval:
-    """Write the approval of a task, with its signed proof (PDP-69); it lasts as long as everybody allows (ARS-108)."""
-    until = min((latest_end(task, now=now), *cause.wishes)).replace(microsecond=0)
-    # Signed times are whole seconds: round the beginning down and keep a lifetime that is never empty.
-    at = min(now.replace(microsecond=0), until - timedelta(seconds=1))
+    """Write the approval of a task, with its signed proof (PDP-69); its end, which has been checked, is to come."""
+    at, until = now.replace(microsecond=0), granted_end(task, cause.wishes, now=now)
     approval_id = ctx.new_id("apr")
     approval = Approval(
         id=approval_id,
         task_id=task.id,
         approved_at=at,
         approved_until=until,
-        state=ctx.keys.sign(Use.APPROVAL, _claims(ctx, task, approval_id, at=at, until=until), APPROVAL_TYP),
+        state=sign_short(ctx.keys, Use.APPROVAL, _claims(ctx, task, approval_id, at=at, until=until), APPROVAL_TYP),
     )
     session.add(approval)
     return approval

@@ -67,7 +67,8 @@ def check_input(template: Template, intake: Intake, *, now: datetime) -> datetim
             until = parse_instant(wanted)
         except ValueError:
             errors.append({"pointer": "/requested_access/requested_until", "code": "format"})
-        if until is not None and until <= now:  # ARS-108
+        # ARS-108, in whole seconds as an approval would last: less could never be granted.
+        if until is not None and until.replace(microsecond=0) <= now:
             errors.append({"pointer": "/requested_access/requested_until", "code": "past"})
     if errors:
         raise InputInvalid(errors=errors)
