@@ -5,11 +5,13 @@ automated resolvers (ARS-117). Every comparison errs towards ineligible: two spe
 person here. Access Request and Approval Profile, "Approver Eligibility and Separation of Duties".
 """
 
+import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
 from arap_service.domain.policy import Step
+from arap_service.domain.visible import is_hidden
 
 NOT_ACTIVE: Final = "not_active"
 IS_SUBJECT: Final = "is_subject"
@@ -96,7 +98,9 @@ def _is_one_of(person: Person, marks: Collection[str]) -> bool:
 
 
 def _fold(name: str) -> str:
-    return name.casefold()
+    # What looks alike or is often written either way is one name: case, composition, width, blanks, hidden characters.
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    return "".join(char for char in plain if not (char.isspace() or is_hidden(char)))
 
 
 def _bare(name: str) -> str:

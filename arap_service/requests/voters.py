@@ -105,6 +105,8 @@ def decider_of(session: Session, caller: Caller) -> Decider:
         )
         return Decider(person, caller.client_id, "resolver")
     own |= {f"{identity.iss}|{identity.sub}" for identity in people.identities_of(session, stored.id)}
+    # ARS-116: an enforcement point names its subject by whatever name it knows him by.
+    own |= people.logins_of(session, stored.id) | ({stored.email} if stored.email else set())
     if caller.channel == "api":
         own.add(caller.client_id)  # the gated client must not carry a person's answer to its own request (GOV-10)
     person = Person(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from sqlmodel import Session, col, select
 
-from arap_service.store.tables import Identity, Membership, Person
+from arap_service.store.tables import Account, Identity, Membership, Person
 
 
 def find_person(session: Session, person_id: str) -> Person | None:
@@ -24,6 +24,11 @@ def person_of_identity(session: Session, iss: str, sub: str) -> Person | None:
 def identities_of(session: Session, person_id: str) -> Sequence[Identity]:
     """Every principal that the person appears as."""
     return session.exec(select(Identity).where(Identity.person_id == person_id)).all()
+
+
+def logins_of(session: Session, person_id: str) -> frozenset[str]:
+    """The names of the person's local accounts."""
+    return frozenset(session.exec(select(Account.login).where(Account.person_id == person_id)))
 
 
 def groups_of(session: Session, person_id: str) -> frozenset[str]:
