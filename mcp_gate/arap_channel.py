@@ -5,14 +5,15 @@ lists (ARAP, Check the URLs). Redirects are never followed, responses are bounde
 bodies nor tokens reach a log or an error.
 """
 
+import base64
 import email.utils
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
-from urllib.parse import quote, urlsplit, urlunsplit
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 import anyio
 import httpx2
@@ -27,6 +28,8 @@ RESPONSE_LIMIT: Final = 1024 * 1024
 METADATA_LIVES: Final = timedelta(hours=1)
 TOKEN_MARGIN: Final = timedelta(seconds=30)
 RETRY_AFTER_LIMIT: Final = 86_400.0
+
+T = TypeVar("T")
 
 
 class ChannelUnavailable(Exception):
@@ -84,8 +87,8 @@ class Channel:
         )
         self._metadata: tuple[datetime, Metadata] | None = None
         self._token: tuple[datetime, str] | None = None
-        self._metadata_lock = anyio.Lock()
-        self._token_lock = anyio.Lock()
+        self._metadata_fetch = Shared(self._fetch_metadata)
+        self._token_fetch = Shared(self._fetch_token)
 
     def is_trusted(self, url: object) -> bool:
         """Whether something may be fetched from, or sent to, `url` (PEP-32, PEP-33)."""
@@ -99,13 +102,12 @@ class Channel:
         Raises:
             ChannelUnavailable: it cannot be had, or is not that of the configured identifier.
         """
-        async with self._metadata_lock:
-            now = self._clock()
-            if self._metadata is None or now - self._metadata[0] >= METADATA_LIVES:
-                self._metadata = (now, await self._fetch_metadata())
-            return self._metadata[1]
+        if self._metadata is None or self._clock() - self._metadata[0] >= METADATA_LIVES:
+            self._metadata = await self._metadata_fetch.get()
+        return self._metadata[1]
 
-    async def _fetch_metadata(self) -> Metadata:
+    async def _fetch_metadata(self) -> tuple[datetime, Metadata]:
+        now = self._clock()
         answer = await self._exchange("GET", metadata_url(self._settings.identifier), headers={})
         document = answer.json() if answer.status == 200 else {}
         if document.get("policy_decision_point") != self._settings.identifier:
@@ -114,7 +116,7 @@ class Channel:
         if not isinstance(evaluation, str) or not self.is_trusted(evaluation):
             raise ChannelUnavailable("evaluation endpoint is not trusted")
         usable = isinstance(request, str) and self.is_trusted(request)
-        return Metadata(evaluation, request if usable and isinstance(request, str) else None)
+        return now, Metadata(evaluation, request if usable and isinstance(request, str) else None)
 
     async def send(
         self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -137,30 +139,26 @@ class Channel:
     async def _credentials(self) -> dict[str, str]:
         if self._settings.client_id is None or self._settings.client_secret is None:
             return {}
-        async with self._token_lock:
-            now = self._clock()
-            if self._token is None or now >= self._token[0]:
-                self._token = await self._fetch_token(now)
-            return {"authorization": f"Bearer {self._token[1]}"}
+        if self._token is None or self._clock() >= self._token[0]:
+            self._token = await self._token_fetch.get()
+        return {"authorization": f"Bearer {self._token[1]}"}
 
-    async def _fetch_token(self, now: datetime) -> tuple[datetime, str]:
-        settings = self._settings
+    async def _fetch_token(self) -> tuple[datetime, str]:
+        settings, now = self._settings, self._clock()
         url = settings.token_endpoint or settings.identifier.rstrip("/") + "/issuer/token"
         secret = settings.client_secret.get_secret_value() if settings.client_secret else ""
+        form = {"grant_type": "client_credentials", **({} if settings.scope is None else {"scope": settings.scope})}
+        pair = f"{quote(settings.client_id or '', safe='')}:{quote(secret, safe='')}"
+        headers = {
+            "accept": "application/json",
+            "authorization": "Basic " + base64.b64encode(pair.encode()).decode(),
+            "content-type": "application/x-www-form-urlencoded",
+        }
         try:
-            response = await self._http.post(
-                url,
-                data={
-                    "grant_type": "client_credentials",
-                    **({} if settings.scope is None else {"scope": settings.scope}),
-                },
-                auth=httpx2.BasicAuth(quote(settings.client_id or "", safe=""), quote(secret, safe="")),
-                headers={"accept": "application/json"},
-                follow_redirects=False,
-            )
-        except httpx2.HTTPError as error:
+            answer = await self._once("POST", url, body=urlencode(form).encode(), headers=headers)
+        except (httpx2.HTTPError, TimeoutError) as error:
             raise ChannelUnavailable(type(error).__name__) from None
-        document = Answer(response.status_code, response.content, None).json() if response.status_code == 200 else {}
+        document = answer.json() if answer.status == 200 else {}
         token, lifetime = document.get("access_token"), document.get("expires_in", 60)
         if not isinstance(token, str) or not token.isascii() or isinstance(lifetime, bool):
             raise ChannelUnavailable("no access token")
@@ -195,6 +193,48 @@ class Channel:
                         raise ChannelUnavailable("response is too large")
                 wait = _retry_after(response.headers.get("retry-after"), now=self._clock())
                 return Answer(response.status_code, bytes(content), wait)
+
+
+class Shared(Generic[T]):
+    """One fetch at a time, whose result or failure is that of all who wait for it; nobody waits for a second one."""
+
+    def __init__(self, fetch: Callable[[], Awaitable[T]]) -> None:
+        self._fetch = fetch
+        self._flight: _Flight[T] | None = None
+
+    async def get(self) -> T:
+        """What the fetch that is under way brings, or a new one.
+
+        Raises:
+            ChannelUnavailable: it brought nothing.
+        """
+        while (flight := self._flight) is not None:
+            await flight.landed.wait()
+            if flight.failure is not None:
+                raise ChannelUnavailable(flight.failure)
+            if flight.value is not None:
+                return flight.value
+            # Whoever fetched was cancelled; somebody else has to.
+        return await self._fly()
+
+    async def _fly(self) -> T:
+        flight = self._flight = _Flight()
+        try:
+            flight.value = await self._fetch()
+        except ChannelUnavailable as error:
+            flight.failure = str(error)
+            raise
+        finally:
+            self._flight = None
+            flight.landed.set()
+        return flight.value
+
+
+class _Flight(Generic[T]):
+    def __init__(self) -> None:
+        self.landed = anyio.Event()
+        self.value: T | None = None
+        self.failure: str | None = None
 
 
 def metadata_url(identifier: str) -> str:

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 import stamina
@@ -48,8 +49,11 @@ def service(clock: FakeClock) -> ScriptedService:
 async def connect(service: ScriptedService, clock: FakeClock) -> AsyncIterator[Callable[..., ArapBackend]]:
     clients: list[httpx2.AsyncClient] = []
 
-    def connected(*, callback_endpoint: str | None = None, **settings: Any) -> ArapBackend:
-        client = httpx2.AsyncClient(transport=service.transport())
+    def connected(
+        *, callback_endpoint: str | None = None, slow: tuple[anyio.Event, anyio.Event] | None = None, **settings: Any
+    ) -> ArapBackend:
+        transport = service.transport() if slow is None else _Held(service.transport(), *slow)
+        client = httpx2.AsyncClient(transport=transport)
         clients.append(client)
         backend = Backend(identifier=HOST, idempotency_retention_seconds=86_400, **settings)
         return ArapBackend(Channel(backend, http=client, clock=clock), callback_endpoint=callback_endpoint)
@@ -350,7 +354,7 @@ async def test_only_an_approved_single_task_in_the_known_mode_yields_an_approval
 ) -> None:
     approval = {"id": "apr_1", "approved_until": "2026-04-30T21:00:00Z"}
     service.override = lambda got: (
-        httpx2.Response(200, json={"task": task, "result": {**result, "approval": approval}})
+        httpx2.Response(200, json={"task": {"id": "arq_1", **task}, "result": {**result, "approval": approval}})
         if "/requests/" in got.url
         else None
     )
@@ -555,3 +559,83 @@ async def test_a_response_beyond_the_limit_is_no_answer(backend: ArapBackend, se
 async def test_the_well_known_path_goes_before_the_identifiers_own(identifier: str, expected: str) -> None:
     """AuthZEN 1.0, Obtaining Policy Decision Point Metadata."""
     assert metadata_url(identifier) == expected
+
+
+async def test_calls_that_wait_for_a_decision_point_share_its_silence(
+    connect: Callable[..., ArapBackend], service: ScriptedService
+) -> None:
+    """One fetch of the metadata is under way, however many wait, and its failure is that of all of them."""
+    asked, answered = anyio.Event(), anyio.Event()
+    backend = connect(slow=(asked, answered))
+    failed: list[int] = []
+
+    async def evaluate(number: int) -> None:
+        with pytest.raises(DecisionPointUnavailable):
+            await backend.evaluate(QUESTION)
+        failed.append(number)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            for number in range(8):
+                group.start_soon(evaluate, number)
+            await asked.wait()
+            await anyio.wait_all_tasks_blocked()
+            answered.set()
+    assert sorted(failed) == list(range(8))
+    assert len(service.received) == 1
+    assert isinstance(await backend.evaluate(about("read")), Permit)
+
+
+async def test_a_call_that_is_given_up_while_it_fetches_leaves_the_fetch_to_another(
+    connect: Callable[..., ArapBackend], service: ScriptedService
+) -> None:
+    asked, answered = anyio.Event(), anyio.Event()
+    backend = connect(slow=(asked, answered))
+    decided: list[object] = []
+
+    async def evaluate() -> None:
+        decided.append(await backend.evaluate(about("read")))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            given_up = anyio.CancelScope()
+
+            async def first() -> None:
+                with given_up:
+                    await evaluate()
+
+            group.start_soon(first)
+            await asked.wait()
+            group.start_soon(evaluate)
+            await anyio.wait_all_tasks_blocked()
+            given_up.cancel()
+    assert [type(decision) for decision in decided] == [Permit]
+    assert len(service.sent_to("/.well-known/authzen-configuration")) == 1
+
+
+async def test_a_token_endpoint_that_sends_too_much_or_nothing_is_no_decision(
+    connect: Callable[..., ArapBackend], service: ScriptedService
+) -> None:
+    backend = connect(client_id="gate", client_secret="s3cret")
+    service.override = lambda got: (
+        httpx2.Response(200, content=b" " * 1_100_000 + b"{}") if got.url.endswith("/issuer/token") else None
+    )
+    with pytest.raises(DecisionPointUnavailable):
+        await backend.evaluate(QUESTION)
+
+
+class _Held(httpx2.AsyncBaseTransport):
+    """Holds back the first answer, which is a failure, until it is let go."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, asked: anyio.Event, answered: anyio.Event) -> None:
+        self._inner = inner
+        self._asked = asked
+        self._answered = answered
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if self._asked.is_set():
+            return await self._inner.handle_async_request(request)
+        self._asked.set()
+        await self._answered.wait()
+        await self._inner.handle_async_request(request)
+        return httpx2.Response(503)
