@@ -25,6 +25,8 @@ from mcp_gate.settings import Issuer
 ALGORITHMS: Final = ("ES256", "ES384", "EdDSA", "Ed25519", "RS256", "PS256")
 TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
 KEYS_LIVE: Final = timedelta(minutes=5)
+# A key may have been withdrawn since the set was fetched, so an issuer that is away is trusted no longer than this.
+KEYS_BELIEVED: Final = timedelta(minutes=15)
 REFETCH_AFTER: Final = timedelta(seconds=30)
 CACHE_SECONDS: Final = 60
 CACHE_ENTRIES: Final = 1024
@@ -60,17 +62,18 @@ class KeySource:
         Raises:
             TokenInvalid: the issuer has no such key, or its key set cannot be had.
         """
-        now = self._clock()
-        found = None if self._fetched is None or now - self._fetched >= KEYS_LIVE else self._find(kid)
+        found = self._find(kid, within=KEYS_LIVE)
         if found is None:
             await self._fetch()
-            found = self._find(kid)
+            found = self._find(kid, within=KEYS_BELIEVED)
         if found is None:
             raise TokenInvalid("unknown_key")
         return found
 
-    def _find(self, kid: str) -> Any:
-        keys = [] if self._keys is None else [key for key in self._keys.keys if key.kid == kid]
+    def _find(self, kid: str, *, within: timedelta) -> Any:
+        if self._keys is None or self._fetched is None or self._clock() - self._fetched >= within:
+            return None
+        keys = [key for key in self._keys.keys if key.kid == kid]
         return keys[0] if len(keys) == 1 else None
 
     async def _fetch(self) -> None:

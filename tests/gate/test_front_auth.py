@@ -136,6 +136,25 @@ async def test_an_issuer_that_is_down_proves_nothing_and_is_asked_again_later(
     assert await verifier.verify_token(token(issuer, clock)) is not None
 
 
+@pytest.mark.requirement("PEP-16")
+async def test_an_issuer_that_stays_away_is_believed_for_a_quarter_of_an_hour_and_then_no_longer(
+    verifier: JwtVerifier, issuer: TestIssuer, clock: FakeClock
+) -> None:
+    """A key that the issuer has withdrawn meanwhile must not be good for ever."""
+    lasting = clock.now().timestamp() + 7200
+    assert await verifier.verify_token(token(issuer, clock, exp=lasting)) is not None
+    issuer.down = True
+    clock.advance(14 * 60)
+    assert await verifier.verify_token(token(issuer, clock, exp=lasting)) is not None
+    clock.advance(60)
+    assert await verifier.verify_token(token(issuer, clock, exp=lasting, jti="new")) is None
+    clock.advance(31)
+    assert await verifier.verify_token(token(issuer, clock, exp=lasting)) is None
+    issuer.down = False
+    clock.advance(31)
+    assert await verifier.verify_token(token(issuer, clock, exp=lasting)) is not None
+
+
 async def test_a_verified_token_is_remembered_for_a_minute_and_never_past_its_expiry(
     verifier: JwtVerifier, issuer: TestIssuer, clock: FakeClock
 ) -> None:
