@@ -55,7 +55,7 @@
     k: () => move(-1),
     o: () => document.activeElement?.matches("[data-row]") && document.activeElement.click(),
     a: () => document.getElementById("approve")?.focus(),
-    d: () => document.getElementById("deny-reason")?.focus(),
+    d: () => document.getElementById("reason")?.focus(),
     "?": () => {
       const help = document.getElementById("keys");
       if (help) help.open ? help.close() : help.showModal();
@@ -76,7 +76,10 @@
     const button = event.submitter;
     if (event.target.method !== "post" || !(button instanceof HTMLButtonElement)) return;
     // A second click would be refused anyway; this spares the reader that page.
-    setTimeout(() => { button.disabled = true; button.setAttribute("aria-busy", "true"); });
+    setTimeout(() => {
+      for (const each of event.target.querySelectorAll("button")) each.disabled = true;
+      button.setAttribute("aria-busy", "true");
+    });
   });
   window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
@@ -88,7 +91,7 @@
       if (focused) rows().find((row) => row.getAttribute("href") === focused)?.focus();
       announce("The list of requests was updated.");
     } else {
-      announce("This request has changed.");
+      announce(document.getElementById("changed") ? "This request has changed." : "What became of it was updated.");
     }
     focused = null;
   });

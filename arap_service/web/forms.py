@@ -117,7 +117,5 @@ def read_decision(fields: Mapping[str, str], *, reason_required: frozenset[str])
         raise UnreadableForm
     reason = read_reason(fields, needed=decision in reason_required)
     if isinstance(reason, Mistakes):
-        return Mistakes(
-            {f"{decision}-reason": reason.messages["reason"]}, {f"{decision}-reason": reason.typed["reason"]}
-        )
+        return reason
     return Decision(decision, version, reason, seconds if decision == "approve" else None)

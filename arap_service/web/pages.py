@@ -45,13 +45,14 @@ class Tab:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One list of the queue page; `more` links to its next page."""
+    """One list of the queue page; `more` links to its next page, `mixed` says that settled requests are among it."""
 
     title: str | None
     rows: Sequence[QueueRow]
     more: str | None
     empty_title: str
     empty_text: str
+    mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def _part(asked: Visit, wanted: Wanted, rows: Sequence[QueueRow], cursor: str | 
         )
     else:
         empty = ("No requests here", "Requests stay listed for as long as the rules keep them.")
-    return Part(title, rows, more, *empty)
+    return Part(title, rows, more, *empty, mixed=wanted.show == "all")
 
 
 def _fingerprint(parts: Sequence[Part]) -> str:

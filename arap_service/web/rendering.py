@@ -100,9 +100,11 @@ def environment() -> Environment:
             "principal": words.principal,
             "reason": words.reason,
             "relative": words.relative,
+            "remark": words.remark,
             "risk": words.risk,
             "span": words.span,
             "status": words.status,
+            "vouching": words.vouching,
             "why_not": words.why_not,
         }
     )

@@ -7,7 +7,7 @@ and then the page shows how the request stands now and that nothing was recorded
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -18,11 +18,13 @@ from arap_service.domain.errors import IneligibleApprover, InvalidTaskState, Sta
 from arap_service.views import RequestDetail
 from arap_service.web.edge import READING, DeskRoute, Visit, visit
 from arap_service.web.forms import Decision, Mistakes, lifetimes, read_decision, read_reason, whole
+from arap_service.web.outcomes import outcome_of
 from arap_service.web.rendering import render
-from arap_service.web.words import outcome, why_not
+from arap_service.web.words import why_not
 
 router: Final = APIRouter(route_class=DeskRoute, include_in_schema=False)
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
+_REASON: Final = "reason"
 _REVOKE: Final = "revoke-reason"
 
 
@@ -53,6 +55,17 @@ async def live_request(request: Request, task_id: str) -> Response:
     return render("changed.html", asked.page, it=detail)
 
 
+@router.api_route("/desk/live/requests/{task_id}/outcome", methods=sorted(READING), response_model=None)
+async def live_outcome(request: Request, task_id: str) -> Response:
+    """The body of the page once a report has come or the approval has ended; nothing while both are awaited."""
+    asked = visit(request)
+    seen = whole(request.query_params.get("version"))
+    detail = await _detail(asked, task_id)
+    if detail.version == seen and outcome_of(detail, now=asked.page.now).is_awaited:
+        return Response(status_code=204)
+    return render("request_body.html", asked.page, **_values(asked, detail))
+
+
 @router.post("/desk/requests/{task_id}/decision", response_model=None)
 async def decide(request: Request, task_id: str) -> Response:
     """Record the reviewer's decision on what he has seen, or say why it was not recorded."""
@@ -72,8 +85,9 @@ async def decide(request: Request, task_id: str) -> Response:
             approved_until=_until(asked.ctx.clock(), chosen),
         )
     except (StaleVersion, InvalidTaskState):
-        now = await _detail(asked, task_id)
-        return _page(asked, now, status=409, notice=_overtaken(now))
+        now, typed = await _detail(asked, task_id), Mistakes({}, {_REASON: chosen.reason or ""})
+        lifetime = asked.fields.get("lifetime", "")
+        return _page(asked, now, status=409, notice=_overtaken(now), mistakes=typed, lifetime=lifetime)
     except IneligibleApprover as refused:
         reason = why_not(str(refused.extra.get("code", "")))
         notice = Notice("bad", "Your decision was not recorded", reason)
@@ -111,7 +125,7 @@ def _until(now: datetime, chosen: Decision) -> datetime | None:
 
 
 def _renamed(mistakes: Mistakes) -> Mistakes:
-    return Mistakes({_REVOKE: mistakes.messages["reason"]}, {_REVOKE: mistakes.typed["reason"]})
+    return Mistakes({_REVOKE: mistakes.messages[_REASON]}, {_REVOKE: mistakes.typed[_REASON]})
 
 
 def _overtaken(now: RequestDetail) -> Notice:
@@ -135,21 +149,21 @@ def _page(
     mistakes: Mistakes | None = None,
     lifetime: str = "",
 ) -> Response:
+    values = _values(asked, detail, mistakes=mistakes, lifetime=lifetime)
+    heading = detail.effect or detail.template_title
+    return render("request.html", asked.page, status=status, heading=heading, notice=notice, **values)
+
+
+def _values(
+    asked: Visit, detail: RequestDetail, *, mistakes: Mistakes | None = None, lifetime: str = ""
+) -> dict[str, Any]:
     now = asked.page.now
     longest = max(0, int((detail.max_approved_until - now).total_seconds())) if detail.max_approved_until else 0
-    approval = detail.approval
-    in_force = approval is not None and approval.status == "active" and now < approval.approved_until
-    return render(
-        "request.html",
-        asked.page,
-        status=status,
-        it=detail,
-        heading=detail.effect or detail.template_title,
-        notice=notice,
-        mistakes=mistakes,
-        longest=longest,
-        choices=lifetimes(longest),
-        chosen=lifetime,
-        may_revoke=in_force and not detail.executions,
-        outcome_text=outcome(detail.status, approval.status if approval else None, in_force=in_force),
-    )
+    return {
+        "it": detail,
+        "mistakes": mistakes,
+        "longest": longest,
+        "choices": lifetimes(longest),
+        "chosen": lifetime,
+        "outcome": outcome_of(detail, now=now),
+    }

@@ -3,11 +3,12 @@
 It knows no request and no HTML. Reviewers read these words, so none of the protocol's terms appear here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
+_PEOPLE: Final = frozenset({"user", "identity", "person"})  # types that a reader takes for granted of who asks
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 STATUS: Final[Mapping[str, str]] = MappingProxyType(
@@ -22,6 +23,13 @@ STATUS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 RISK: Final[Mapping[str, str]] = MappingProxyType({"low": "Low risk", "medium": "Medium risk", "high": "High risk"})
+USED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "approved-executed": "Used: it ran once; nothing more can run with it.",
+        "execution-error": "Used: it was started once and reported an error; nothing more can run with it.",
+        "outcome-unknown": "Used: it was started once, and no answer came back; nothing more can run with it.",
+    }
+)
 DISPOSITION: Final[Mapping[str, str]] = MappingProxyType(
     {
         "approved-executed": "It ran once, with the values shown here.",
@@ -94,15 +102,22 @@ def risk(value: str) -> str:
     return RISK.get(value, "Risk not stated")
 
 
-def outcome(status: str, approval: str | None, *, in_force: bool) -> str:
-    """What the state of a settled request and of its approval means, in a sentence."""
+def outcome(status: str, approval: str | None, *, in_force: bool, reported: str | None = None) -> str:
+    """What the state of a settled request, of its approval and the report about it mean, in a sentence.
+
+    `reported` is how the approval was used, anything else when a report says that it was not, None without a report.
+    """
     if status != "approved":
         return OUTCOME.get(status, "Nothing runs.")
+    if reported is not None and reported in USED:
+        return USED[reported] + (" The approval was taken back as well." if approval == "revoked" else "")
     if approval == "revoked":
         return "The approval was taken back. Nothing can start under it any more."
-    if in_force:
-        return "The approval is in force. It can be used for exactly this, until it runs out or is taken back."
-    return "The approval has run out. Nothing can start under it any more."
+    if not in_force:
+        return "The approval has run out. Nothing can start under it any more."
+    if reported is not None:
+        return "Nothing has run with it so far. The approval stands until it runs out or is taken back."
+    return "The approval is in force. It can be used for exactly this, until it runs out or is taken back."
 
 
 def disposition(value: str) -> str:
@@ -116,18 +131,33 @@ def why_not(code: str) -> str:
 
 
 def named(thing: object) -> str:
-    """A subject, resource or action in a reader's order: `ada (user)`."""
+    """A subject, resource or action in a reader's order: `ada`, `ledger (repository)`."""
     if not isinstance(thing, Mapping):
         return str(thing)
     name = thing.get("id", thing.get("name", ""))
     kind = thing.get("type")
-    return f"{name} ({kind})" if kind else str(name)
+    return f"{name} ({kind})" if kind and kind not in _PEOPLE else str(name)
 
 
 def principal(value: str) -> str:
-    """Whom an authenticated identity (`issuer|name`) names, and who vouches for that: `gate, known to id.example`."""
+    """The name of an authenticated identity (`issuer|name`): `gate`."""
+    _, separator, name = value.partition("|")
+    return name if separator and name else value
+
+
+def vouching(value: str) -> str:
+    """Who vouches for an authenticated identity (`issuer|name`): `id.example/issuer`, or `nobody`."""
     issuer, separator, name = value.partition("|")
-    return f"{name}, known to {issuer.partition('://')[2] or issuer}" if separator and name else value
+    return (issuer.partition("://")[2] or issuer) if separator and name else "nobody"
+
+
+def remark(required: Collection[str]) -> str:
+    """The label of the one box beside both buttons; `required` names the decisions that need a reason."""
+    if {"approve", "deny"} <= set(required):
+        return "Reason"
+    if "deny" in required:
+        return "Remark or reason (needed to deny)"
+    return "Remark or reason (needed to approve)" if "approve" in required else "Remark or reason (optional)"
 
 
 def reason(code: str) -> str:

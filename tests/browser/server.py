@@ -46,6 +46,17 @@ class RunningDesk:
         arguments: dict[str, object] = {"amount": 50_000, "to": "acct-991", "token": "hunter2-hunter2"}
         return self.asked("wire_transfer", arguments, server="bank")
 
+    def report(self, task_id: str) -> None:
+        """What the gate says after the approved call has run."""
+        said = {"disposition": "approved-executed", "at": self.clock().isoformat(), "generation": 1}
+
+        async def over_http() -> httpx2.Response:
+            async with httpx2.AsyncClient(base_url=self.url, headers=bearer(self.context, "gate")) as gate:
+                return await gate.post(f"/access/v1/request/{task_id}/report", json=said)
+
+        answer = self.portal.call(over_http)
+        assert answer.is_success, answer.text
+
 
 @contextmanager
 def running_desk(folder: Path) -> Iterator[RunningDesk]:

@@ -36,12 +36,12 @@ def test_a_person_approves_one_commit_and_denies_the_other(chromium_browser: Bro
         ):
             expect(shown).to_contain_text(fact)
         page.get_by_role("button", name="Approve").click()
-        expect(shown).to_contain_text("Approved")
+        expect(shown).to_contain_text("Used: it ran once; nothing more can run with it.", timeout=20_000)
 
         told.until(lambda text: text.count("Your turn") == 2)
         page.goto(turn["desk"])
         page.get_by_role("link", name="wip").click()
-        page.get_by_label("Reason for denying").fill("The message must say what changes")
+        page.get_by_label("Remark or reason").fill("The message must say what changes")
         page.get_by_role("button", name="Deny").click()
         expect(shown).to_contain_text("Denied")
 

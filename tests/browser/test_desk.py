@@ -15,7 +15,14 @@ pytestmark = [pytest.mark.browser]
 AXE = (Path(__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-PICTURES = {"queue-light-1440", "request-light-1440", "request-dark-1440", "request-light-320", "approved-light-1440"}
+PICTURES = {
+    "queue-light-1440",
+    "request-light-1440",
+    "request-dark-1440",
+    "request-light-320",
+    "approved-light-1440",
+    "used-light-1440",
+}
 Visit = Callable[..., Page]
 
 
@@ -81,7 +88,7 @@ def test_a_reviewer_reads_and_approves(visit: Visit, desk: RunningDesk) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("Fix rounding of the last digit")
     expect(page.get_by_text("It commits what is staged at the moment it runs.")).to_be_visible()
     expect(page.get_by_text("/srv/ledger", exact=True)).to_be_visible()
-    page.get_by_label("The approval lasts").select_option("5 minutes")
+    page.get_by_label("An approval lasts").select_option("5 minutes")
     page.get_by_role("button", name="Approve").click()
     expect(page.get_by_role("heading", name="Approved", exact=True)).to_be_visible()
     expect(page.get_by_text("(in 5 minutes)")).to_be_visible()
@@ -95,8 +102,8 @@ def test_a_reviewer_denies_with_a_reason(visit: Visit, desk: RunningDesk) -> Non
     page.goto(f"/desk/requests/{desk.commit()}")
     page.get_by_role("button", name="Deny").click()
     expect(page.get_by_text("Please say why.")).to_be_visible()
-    expect(page.get_by_label("Reason for denying")).to_be_focused()
-    page.get_by_label("Reason for denying").fill("Wrong branch.")
+    expect(page.get_by_label("Remark or reason")).to_be_focused()
+    page.get_by_label("Remark or reason").fill("Wrong branch.")
     page.get_by_role("button", name="Deny").click()
     expect(page.get_by_role("heading", name="Denied", exact=True)).to_be_visible()
     expect(page.get_by_text("Wrong branch.")).to_be_visible()
@@ -111,7 +118,7 @@ def test_everything_works_without_scripts(visit: Visit, desk: RunningDesk) -> No
     assert page.url.endswith(first)
     page.get_by_role("link", name="All requests").click()
     page.get_by_role("link", name="Second").click()
-    page.get_by_label("Reason for denying").fill("No.")
+    page.get_by_label("Remark or reason").fill("No.")
     page.get_by_role("button", name="Deny").click()
     expect(page.get_by_role("heading", name="Denied", exact=True)).to_be_visible()
     assert page.url.endswith(second)
@@ -144,9 +151,9 @@ def test_the_keyboard_leads_through_queue_and_request(visit: Visit, desk: Runnin
     page.keyboard.press("a")
     expect(page.get_by_role("button", name="Approve")).to_be_focused()
     page.keyboard.press("d")
-    expect(page.get_by_label("Reason for denying")).to_be_focused()
+    expect(page.get_by_label("Remark or reason")).to_be_focused()
     page.keyboard.type("jkoad?")
-    expect(page.get_by_label("Reason for denying")).to_have_value("jkoad?")
+    expect(page.get_by_label("Remark or reason")).to_have_value("jkoad?")
 
 
 def test_the_queue_refreshes_itself_and_keeps_the_focus(visit: Visit, desk: RunningDesk) -> None:
@@ -163,13 +170,38 @@ def test_the_queue_refreshes_itself_and_keeps_the_focus(visit: Visit, desk: Runn
     expect(page.get_by_role("status")).to_have_text("The list of requests was updated.")
 
 
+def test_the_outcome_appears_by_itself_once_the_gate_has_reported(visit: Visit, desk: RunningDesk) -> None:
+    task_id = desk.commit()
+    page = visit()
+    page.goto(f"/desk/requests/{task_id}")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("Waiting for gate to report what becomes of it.")).to_be_visible()
+    page.clock.install()
+    page.reload()
+    desk.report(task_id)
+    page.clock.run_for(4_000)
+    expect(page.get_by_text("Used: it ran once; nothing more can run with it.")).to_be_visible()
+    expect(page.get_by_role("button", name="Take the approval back")).to_have_count(0)
+    expect(page.get_by_role("status")).to_have_text("What became of it was updated.")
+
+
+def test_what_was_typed_goes_with_whichever_button_is_pressed(visit: Visit, desk: RunningDesk) -> None:
+    page = visit(script=False)
+    for button, heading in (("Approve", "Approved"), ("Deny", "Denied")):
+        page.goto(f"/desk/requests/{desk.commit()}")
+        page.get_by_label("Remark or reason").fill(f"Before pressing {button}.")
+        page.get_by_role("button", name=button, exact=True).click()
+        expect(page.get_by_role("heading", name=heading, exact=True)).to_be_visible()
+        expect(page.get_by_text(f"Before pressing {button}.")).to_be_visible()
+
+
 def test_an_open_request_says_that_somebody_else_was_faster(visit: Visit, desk: RunningDesk) -> None:
     path = f"/desk/requests/{desk.commit()}"
     hers, his = visit(log_in="grace"), visit(log_in="linus")
     hers.clock.install()
     hers.goto(path)
     his.goto(path)
-    his.get_by_label("Reason for denying").fill("Wrong branch.")
+    his.get_by_label("Remark or reason").fill("Wrong branch.")
     his.get_by_role("button", name="Deny").click()
     expect(his.get_by_role("heading", name="Denied", exact=True)).to_be_visible()
     hers.clock.run_for(6_000)
@@ -223,6 +255,11 @@ def test_no_page_has_an_accessibility_fault_or_scrolls_sideways(
     page.get_by_role("button", name="Approve").click()
     expect(page.get_by_role("heading", name="Approved", exact=True)).to_be_visible()
     check("approved")
+    desk.report(settled)
+    page.reload()
+    check("used")
+    page.goto("/desk?show=all")
+    check("queue-all")
     page.goto("/desk?show=denied")
     check("queue-empty")
     page.goto(f"/desk/requests/{desk.commit('x' * 300)}")

@@ -14,6 +14,7 @@ from arap_service.views import (
     StepView,
     VoteView,
 )
+from arap_service.web.outcomes import outcome_of
 from arap_service.web.rendering import Page
 from tests.clock import START
 
@@ -75,14 +76,22 @@ DETAIL: Final = RequestDetail(
     pending_approval=None,
     reason_required=frozenset({"deny"}),
 )
-APPROVED: Final = replace(
+IN_FORCE: Final = replace(
     DETAIL,
     status="approved",
     may_decide=False,
     max_approved_until=None,
     approval=ApprovalView(id="apr_1", approved_at=START, approved_until=START + timedelta(minutes=15), status="active"),
-    executions=(ExecutionView(at=START, disposition="approved-executed", generation=1, received_at=START),),
 )
+
+
+def reported(disposition: str) -> RequestDetail:
+    """The approved request after a report on it."""
+    view = ExecutionView(at=START, disposition=disposition, generation=1, received_at=START)
+    return replace(IN_FORCE, executions=(view,))
+
+
+APPROVED: Final = reported("approved-executed")
 
 
 def row(**changes: Any) -> QueueRow:
@@ -101,7 +110,6 @@ def request_values(detail: RequestDetail, **changes: Any) -> dict[str, Any]:
         "longest": 900,
         "choices": (),
         "chosen": "",
-        "may_revoke": False,
-        "outcome_text": "",
+        "outcome": outcome_of(detail, now=START),
     }
     return values | changes

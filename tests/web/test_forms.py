@@ -32,7 +32,7 @@ def test_a_denial_carries_its_reason_and_no_lifetime() -> None:
 def test_a_missing_reason_is_asked_for_beside_its_field(reason: str) -> None:
     read = read_decision({"decision": "deny", "version": "1", "reason": reason}, reason_required=DENY_NEEDS_REASON)
     assert isinstance(read, Mistakes)
-    assert list(read.messages) == ["deny-reason"]
+    assert list(read.messages) == ["reason"]
 
 
 def test_a_reason_is_optional_where_the_template_says_so() -> None:

@@ -3,6 +3,8 @@
 Every request comes in over HTTP from an enforcement point, every decision through a form.
 """
 
+import re
+
 import anyio
 import httpx2
 import pytest
@@ -48,6 +50,14 @@ async def decide(browser: Browser, task_id: str, decision: str, **fields: str) -
     return await browser.submit(
         f"/desk/requests/{task_id}/decision", seen=seen, decision=decision, **({"version": "1"} | fields)
     )
+
+
+async def report(app: FastAPI, context: Context, task_id: str) -> None:
+    """What the enforcement point says after the call has run."""
+    said = {"disposition": "approved-executed", "at": "2026-04-30T20:01:00Z", "generation": 1}
+    async with http(app, headers=bearer(context, "gate")) as gate:
+        answer = await gate.post(f"/access/v1/request/{task_id}/report", json=said)
+    assert answer.is_success, answer.text
 
 
 async def test_nobody_sees_the_desk_without_logging_in(browser: Browser, app: FastAPI, context: Context) -> None:
@@ -165,7 +175,7 @@ async def test_the_request_page_shows_all_that_a_decision_needs(grace: Browser, 
     page = (await grace.get(f"/desk/requests/{await commit_request(app, context)}")).text
     for text in (
         "Commit &#34;Fix rounding&#34; in /srv/ledger", "It commits what is staged at the moment it runs.",
-        "git_commit", "repo_path", "/srv/ledger", "message", "Fix rounding", "ada (user)", "gate",
+        "git_commit", "repo_path", "/srv/ledger", "message", "Fix rounding", "ada", "gate",
         "Commit needs review", "commit-needs-review", "For 15 minutes at most", "1 May 2026, 20:00 UTC",
     ):  # fmt: skip
         assert text in page, text
@@ -178,8 +188,12 @@ async def test_an_approval_is_recorded_and_shown(grace: Browser, app: FastAPI, c
     assert task(context, task_id).status == "approved"
     assert votes(context, task_id) == [("grace", "approve")]
     page = (await grace.get(f"/desk/requests/{task_id}")).text
-    for text in ("The approval is in force", "Grace Hopper", "Looks right.", "30 Apr 2026, 20:15 UTC", "Take it back"):
+    for text in (
+        "The approval is in force", "Grace Hopper", "Looks right.", "30 Apr 2026, 20:15 UTC", "Take it back",
+        "For 15 minutes</strong> after the decision", "Waiting for gate to report what becomes of it.",
+    ):  # fmt: skip
         assert text in page, text
+    assert "0 seconds" not in page
 
 
 async def test_an_approval_can_be_made_shorter_and_not_longer(grace: Browser, app: FastAPI, context: Context) -> None:
@@ -201,6 +215,7 @@ async def test_a_denial_needs_a_reason_and_shows_it(grace: Browser, app: FastAPI
     page = (await grace.get(f"/desk/requests/{task_id}")).text
     assert "It was refused. Nothing runs" in page
     assert "Wrong branch." in page
+    assert "You can make it shorter" not in page
 
 
 async def test_two_people_decide_where_the_rules_want_two(
@@ -247,10 +262,13 @@ async def test_a_decision_on_what_has_changed_since_is_not_counted(
     task_id = await transfer_request(app, context)
     seen = await linus.get(f"/desk/requests/{task_id}")
     await decide(grace, task_id, "approve")
-    late = await linus.submit(f"/desk/requests/{task_id}/decision", seen=seen, decision="approve", version="1")
+    fields = {"decision": "approve", "version": "1", "reason": "Called them back.", "lifetime": "300"}
+    late = await linus.submit(f"/desk/requests/{task_id}/decision", seen=seen, **fields)
     assert late.status_code == 409
     assert "It changed while you were reading it" in late.text
     assert "1 of 2 approvals" in late.text
+    assert ">Called them back.</textarea>" in late.text, "nothing has to be typed again"
+    assert '<option value="300" selected>' in late.text
     assert votes(context, task_id) == [("grace", "approve")]
     assert task(context, task_id).status == "pending"
     again = await linus.submit(f"/desk/requests/{task_id}/decision", seen=late, decision="approve", version="2")
@@ -388,10 +406,48 @@ async def test_every_decision_is_in_the_audit_chain_of_its_request(
 async def test_what_the_enforcement_point_reports_is_shown(grace: Browser, app: FastAPI, context: Context) -> None:
     task_id = await commit_request(app, context)
     await decide(grace, task_id, "approve")
-    report = {"disposition": "approved-executed", "at": "2026-04-30T20:01:00Z", "generation": 1}
-    async with http(app, headers=bearer(context, "gate")) as gate:
-        answer = await gate.post(f"/access/v1/request/{task_id}/report", json=report)
-    assert answer.is_success, answer.text
+    await report(app, context, task_id)
     page = (await grace.get(f"/desk/requests/{task_id}")).text
+    assert "Used: it ran once; nothing more can run with it." in page
     assert "It ran once, with the values shown here." in page
     assert "/revocation" not in page
+
+
+async def test_a_page_that_awaits_a_report_is_renewed_by_it_and_then_rests(
+    grace: Browser, app: FastAPI, context: Context
+) -> None:
+    task_id = await commit_request(app, context)
+    await decide(grace, task_id, "approve")
+    page = (await grace.get(f"/desk/requests/{task_id}")).text
+    [live] = [link for link in re.findall(r'hx-get="([^"]+)"', page) if link.startswith("/desk/live/requests/")]
+    assert (await grace.get(live)).status_code == 204
+    await report(app, context, task_id)
+    renewed = await grace.get(live)
+    assert (renewed.status_code, "<html" in renewed.text, "hx-get" in renewed.text) == (200, False, False)
+    assert "Used: it ran once; nothing more can run with it." in renewed.text
+    assert "Reported what became of the approval" in renewed.text
+
+
+async def test_a_page_that_awaits_a_report_is_renewed_when_the_approval_runs_out(
+    grace: Browser, app: FastAPI, context: Context, clock: FakeClock
+) -> None:
+    task_id = await commit_request(app, context)
+    await decide(grace, task_id, "approve", lifetime="60")
+    live = f"/desk/live/requests/{task_id}/outcome?version={task(context, task_id).version}"
+    clock.advance(59)
+    assert (await grace.get(live)).status_code == 204
+    clock.advance(1)
+    renewed = await grace.get(live)
+    assert renewed.status_code == 200
+    assert "The approval has run out." in renewed.text
+    assert "hx-get" not in renewed.text
+
+
+async def test_the_list_of_everything_says_what_state_each_request_is_in(
+    grace: Browser, app: FastAPI, context: Context
+) -> None:
+    settled, _ = await commit_request(app, context), await transfer_request(app, context)
+    await decide(grace, settled, "deny", reason="No.")
+    everything = (await grace.get("/desk?show=all")).text
+    assert sorted(re.findall(r'class="chip status-(\w+)"', everything)) == ["denied", "pending"]
+    assert "status-pending" not in (await grace.get("/desk?show=waiting")).text

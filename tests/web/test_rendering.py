@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from html.parser import HTMLParser
 from typing import Any
 
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from arap_service.domain.visible import is_hidden
 from arap_service.views import ArgumentView, HistoryView, RequestDetail, StepView, VoteView
+from arap_service.web.outcomes import outcome_of
+from arap_service.web.pages import Part
 from arap_service.web.rendering import asset_path, assets, render
-from tests.web.samples import APPROVED, DETAIL, PAGE, request_values, row
+from tests.web.samples import APPROVED, DETAIL, IN_FORCE, PAGE, reported, request_values, row
 
 ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{7*7}}</pre>\u202egnp.exe\u200b\x1b[31m"
 
@@ -73,8 +76,8 @@ def request_page(detail: RequestDetail, **changes: Any) -> str:
     return bytes(render("request.html", PAGE, **request_values(detail, **changes)).body).decode()
 
 
-def queue_page(**changes: Any) -> str:
-    part = {"title": "For you", "rows": [row(**changes)], "more": None, "empty_title": "", "empty_text": ""}
+def queue_page(*, mixed: bool = False, **changes: Any) -> str:
+    part = Part("For you", [row(**changes)], None, "", "", mixed=mixed)
     values = {"heading": "Requests", "show": "mine", "q": changes.get("effect", ""), "tabs": [], "live": None}
     return bytes(render("queue.html", PAGE, parts=[part], **values).body).decode()
 
@@ -92,7 +95,7 @@ def test_markup_and_hidden_characters_of_others_stay_inert_on_the_request_page()
 @pytest.mark.requirement("ARS-126")
 def test_markup_and_hidden_characters_of_others_stay_inert_in_the_queue() -> None:
     names = ("effect", "agent", "server", "tool", "template_title")
-    clean, page = queue_page(**dict.fromkeys(names, "plain")), queue_page(**dict.fromkeys(names, ATTACK))
+    clean, page = (queue_page(mixed=True, **dict[str, Any].fromkeys(names, text)) for text in ("plain", ATTACK))
     assert structure(page).tags == structure(clean).tags
     assert not any(is_hidden(char) for char in page)
 
@@ -142,16 +145,107 @@ def test_who_may_not_decide_sees_why_and_no_form() -> None:
     assert "/decision" not in page
 
 
-def test_after_an_approval_the_page_shows_what_ran_and_no_decision_form() -> None:
-    page = request_page(APPROVED, may_revoke=True, outcome_text="The approval is in force.")
-    assert "It ran once, with the values shown here." in page
+def test_while_an_approval_is_in_force_the_page_waits_for_the_report_and_offers_to_take_it_back() -> None:
+    page = request_page(IN_FORCE)
+    assert "The approval is in force. It can be used for exactly this" in page
+    assert "Waiting for gate to report what becomes of it." in page
     assert "/desk/approvals/apr_1/revocation" in page
+    assert "What the approval allows" in page
+    assert "For 15 minutes</strong> after the decision" in page
+    assert f'hx-get="/desk/live/requests/{DETAIL.id}/outcome?version=1"' in page
     assert "/decision" not in page
+
+
+def test_after_the_tool_has_run_no_word_and_no_button_suggests_that_it_can_run_again() -> None:
+    page = request_page(APPROVED)
+    assert "Used: it ran once; nothing more can run with it." in page
+    assert "It ran once, with the values shown here." in page
+    assert "What the approval allowed" in page
+    for text in ("in force", "can be used", "Valid until", "/revocation", "checked once more", "hx-get", "Waiting for"):
+        assert text not in page, text
+
+
+def test_an_approval_that_was_not_used_can_still_be_taken_back_after_a_report() -> None:
+    page = request_page(reported("denied-not-executed"))
+    assert "Nothing has run with it so far." in page
+    assert "/revocation" in page
+    assert "Valid until" in page
+
+
+def test_an_approval_that_ran_out_says_when_and_awaits_nothing() -> None:
+    late = DETAIL.deadline + timedelta(minutes=2)
+    page = request_page(IN_FORCE, outcome=outcome_of(IN_FORCE, now=late))
+    assert "Ran out" in page
+    assert "No report has come." in page
+    for text in ("Valid until", "/revocation", "hx-get", "Waiting for"):
+        assert text not in page, text
+
+
+@pytest.mark.parametrize("status", ["denied", "expired", "cancelled"])
+def test_a_request_without_an_approval_says_nothing_of_what_one_would_allow(status: str) -> None:
+    page = request_page(replace(DETAIL, status=status, may_decide=False, max_approved_until=None), longest=0)
+    for text in ("at most", "0 seconds", "You can make it shorter", "What an approval allows", "hx-get"):
+        assert text not in page, text
+
+
+def test_who_may_not_decide_is_not_told_to_make_the_approval_shorter() -> None:
+    assert "You can make it shorter" in request_page(DETAIL)
+    page = request_page(replace(DETAIL, may_decide=False, why_not="already_decided"))
+    assert "For 15 minutes at most" in page
+    assert "You can make it shorter" not in page
+
+
+def test_a_request_whose_time_is_over_can_only_be_denied() -> None:
+    page = request_page(DETAIL, longest=0)
+    assert "No time is left." in page
+    assert ['value="approve"' in page, 'value="deny"' in page, "0 seconds" in page] == [False, True, False]
+
+
+def test_both_decisions_are_sent_with_the_one_box_for_a_remark_or_reason() -> None:
+    page = request_page(DETAIL)
+    form = page[page.index('/decision"') : page.index("</form>", page.index('/decision"'))]
+    sent = re.findall(r'name="decision" value="(\w+)"', form)
+    assert (sent, page.count('name="decision"'), page.count("<textarea")) == (["approve", "deny"], 2, 1)
+    assert "Remark or reason (needed to deny)" in form
+    assert " required" not in form
+
+
+def test_the_box_is_required_where_either_decision_needs_it() -> None:
+    form = request_page(replace(DETAIL, reason_required=frozenset({"approve", "deny"})))
+    assert 'aria-required="true"' in form
+
+
+def test_the_sender_and_the_subject_are_told_once_and_plainly() -> None:
+    one, two = (
+        " ".join(" ".join(structure(request_page(detail)).texts).split())
+        for detail in (replace(DETAIL, client_id="gate"), DETAIL)
+    )
+    assert "Sent by gate Asked" in one
+    assert "(user)" not in one
+    assert "Wants to use" not in one
+    assert "Sent by gate through gate-of-git" in two
+
+
+def test_why_it_needs_a_person_is_the_explanation_or_failing_that_the_reason() -> None:
+    told = re.compile(r"Why it needs a person</dt><dd>(.*?)</dd>")
+    assert told.findall(request_page(DETAIL)) == [DETAIL.explanation]
+    assert told.findall(request_page(replace(DETAIL, explanation=""))) == ["Commit needs review"]
+    assert request_page(DETAIL).count(DETAIL.explanation) == 1
+
+
+def test_a_list_of_all_requests_shows_the_state_of_each_and_a_risk_that_no_longer_matters_quietly() -> None:
+    assert "Waiting for a decision" in queue_page(mixed=True)
+    assert "Waiting for a decision" not in queue_page()
+    assert 'class="chip risk-medium"' in queue_page(mixed=True)
+    settled = queue_page(mixed=True, status="denied")
+    assert "Denied" in settled
+    assert "risk-medium" not in settled
+    assert '<span class="chip settled">Medium risk</span>' in settled
 
 
 def test_reviewer_pages_speak_no_protocol() -> None:
     jargon = re.compile(r"\b(tokens?|denial binding|jti|PDP|PEP|ARAP|AuthZEN|scope|client[_ ]id|payload|JSON|task)\b")
-    for text in (request_page(DETAIL), request_page(APPROVED, may_revoke=True), queue_page()):
+    for text in (request_page(DETAIL), request_page(IN_FORCE), request_page(APPROVED), queue_page(mixed=True)):
         words = " ".join(structure(text).texts).replace(DETAIL.id, "")
         assert jargon.findall(words) == []
 
@@ -163,7 +257,7 @@ def test_every_linked_file_is_served_under_a_version_of_its_content() -> None:
 
 
 def test_pages_hold_no_inline_code_and_name_no_other_host() -> None:
-    for text in (request_page(APPROVED, may_revoke=True), queue_page()):
+    for text in (request_page(DETAIL), request_page(IN_FORCE), queue_page()):
         parsed = structure(text)
         assert not [name for name, _ in parsed.attributes if name == "style" or name.startswith("on")]
         assert all(not (value or "").startswith(("http:", "https:", "//")) for _, value in parsed.attributes)

@@ -76,15 +76,41 @@ def test_a_pointer_reads_as_a_path_of_names(pointer: str, text: str) -> None:
 
 
 def test_a_thing_is_named_before_its_kind() -> None:
-    assert words.named({"type": "user", "id": "ada"}) == "ada (user)"
+    assert words.named({"type": "repository", "id": "ledger"}) == "ledger (repository)"
     assert words.named({"name": "tools/call"}) == "tools/call"
     assert words.named("ada") == "ada"
 
 
-def test_an_identity_is_named_with_who_vouches_for_it() -> None:
-    assert words.principal("https://id.example/issuer|gate") == "gate, known to id.example/issuer"
-    assert words.principal("urn:x|gate") == "gate, known to urn:x"
-    assert [words.principal("gate"), words.principal("gate|")] == ["gate", "gate|"]
+@pytest.mark.parametrize("kind", ["user", "identity", "person"])
+def test_somebody_is_named_without_saying_that_he_is_somebody(kind: str) -> None:
+    assert words.named({"type": kind, "id": "ada"}) == "ada"
+    assert words.named({"type": "service", "id": "ada"}) == "ada (service)"
+
+
+def test_an_identity_is_told_as_its_name_and_who_vouches_for_it() -> None:
+    told = {
+        value: (words.principal(value), words.vouching(value))
+        for value in ("https://id.example/issuer|gate", "urn:x|gate", "gate", "gate|")
+    }
+    assert told == {
+        "https://id.example/issuer|gate": ("gate", "id.example/issuer"),
+        "urn:x|gate": ("gate", "urn:x"),
+        "gate": ("gate", "nobody"),
+        "gate|": ("gate|", "nobody"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("required", "label"),
+    [
+        ({"deny"}, "Remark or reason (needed to deny)"),
+        ({"approve"}, "Remark or reason (needed to approve)"),
+        ({"approve", "deny"}, "Reason"),
+        (set(), "Remark or reason (optional)"),
+    ],
+)
+def test_the_one_box_says_which_decision_needs_it(required: set[str], label: str) -> None:
+    assert words.remark(required) == label
 
 
 def test_counts_agree_in_number() -> None:
@@ -100,7 +126,20 @@ def test_outcomes_say_whether_anything_can_still_run() -> None:
     assert "run out" in words.outcome("approved", "active", in_force=False)
     assert "taken back" in words.outcome("approved", "revoked", in_force=False)
     assert "Nothing runs" in words.outcome("denied", None, in_force=False)
+    assert "Nothing has run" in words.outcome("approved", "active", in_force=True, reported="failed")
+    assert "run out" in words.outcome("approved", "active", in_force=False, reported="failed")
     assert words.outcome("paused", None, in_force=False) == "Nothing runs."
+
+
+def test_an_approval_that_was_used_promises_no_second_time() -> None:
+    assert set(words.USED) < set(words.DISPOSITION)
+    for reported in words.USED:
+        for approval, in_force in (("active", True), ("active", False), ("revoked", False)):
+            text = words.outcome("approved", approval, in_force=in_force, reported=reported)
+            assert text.startswith("Used: it ")
+            assert "nothing more can run with it" in text
+            assert "can be used" not in text
+            assert ("taken back" in text) == (approval == "revoked")
 
 
 def test_dispositions_and_risks_have_words_and_unknown_ones_say_so() -> None:
