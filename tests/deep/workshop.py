@@ -24,6 +24,8 @@ from tests.deep.saboteurs import Saboteur
 COMPILED: Final = ("arap_service", "mcp_gate", "tests")
 OPTIONS: Final = (
     *("-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"),
+    # What a failed test has left open is no reason to lose its outcome.
+    *("-p", "no:unraisableexception"),
     # The rules are the same on both engines, and this one is at hand everywhere.
     *("-k", "not postgres"),
     # Libraries that are there before pytest is, see `warm.py`.
