@@ -4,7 +4,6 @@ Parses and prints; every decision is elsewhere. A fault of configuration or surr
 status other than 0.
 """
 
-import logging
 import os
 import signal
 import sys
@@ -14,13 +13,13 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import anyio
-import structlog
 import typer
 
 from mcp_gate import migrate as migration
 from mcp_gate.client.command import Target, TaskCommands
 from mcp_gate.client.records import TaskRecords
 from mcp_gate.database import StoreUnavailable
+from mcp_gate.logs import configure_logging
 from mcp_gate.proxy import GatewayBroken, build, serve
 from mcp_gate.runtime import Parts
 from mcp_gate.settings import ConfigurationInvalid, GateSettings, load_ring, load_settings
@@ -181,22 +180,6 @@ def checkpoint_from(spec: str | None) -> Callable[[str], None]:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     return checkpoint
-
-
-def configure_logging() -> None:
-    """Logs go to stderr as JSON, because stdout belongs to the protocol on stdio."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
 
 
 @contextmanager
