@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from mcp_gate.client.records import TaskRecord, TaskRecords
-from mcp_gate.client.tasks import CreatedTask, TaskEnded, TasksExtension, TaskState, possibly_executed
+from mcp_gate.client.tasks import CreatedTask, TaskEnded, TasksExtension, TaskState, disposition, possibly_executed
 
 OK: Final = 0
 TOOL_FAILED: Final = 1
@@ -130,7 +130,8 @@ class TaskCommands:
                 self._show(block.text)
             else:
                 self._show(json.dumps(block.model_dump(by_alias=True, mode="json", exclude_none=True)))
-        if result.is_error and possibly_executed(result):
+        # A tool's own error, without an approval, speaks for itself.
+        if result.is_error and disposition(result) is not None and possibly_executed(result):
             self._say("The tool may have run; do not repeat the call without looking.")
         return TOOL_FAILED if result.is_error else OK
 

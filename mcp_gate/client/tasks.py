@@ -20,6 +20,7 @@ from mcp_gate.client.records import TaskRecord, TaskRecords
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
 DISPOSITION: Final = "io.modelcontextprotocol/tool-approval-disposition"
+AUTHORIZATION: Final = "io.modelcontextprotocol/authorization"
 MIN_POLL_SECONDS: Final = 0.05
 MAX_POLL_SECONDS: Final = 60.0
 DEFAULT_POLL_SECONDS: Final = 5.0
@@ -51,7 +52,10 @@ def disposition(result: types.CallToolResult) -> Disposition | None:
 
 def possibly_executed(result: types.CallToolResult) -> bool:
     """Whether the tool may have run, so that the call must not be repeated by itself."""
-    return disposition(result) is not Disposition.DENIED_NOT_EXECUTED  # PEP-123
+    outcome = disposition(result)
+    if outcome is None:  # no outcome of a task: the envelope of a denial says that nothing ran, its absence that it did
+        return AUTHORIZATION not in (result.meta or {})
+    return outcome is not Disposition.DENIED_NOT_EXECUTED  # PEP-123
 
 
 class TaskEnded(Exception):

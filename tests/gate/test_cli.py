@@ -169,6 +169,26 @@ async def test_a_task_is_cancelled_from_the_command_line(
     assert world.effects == []
 
 
+WARNING = "may have run"
+
+
+async def test_call_warns_of_a_repetition_only_where_the_tool_may_have_run(
+    world: World, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A denial says that nothing ran, a tool's own error speaks for itself; an approved call that failed is neither."""
+    world.service.rules |= {"broken": "permit", "refuse": "request"}
+    world.service.born = "approved"
+    async with http_gateway(world) as gateway:
+        monkeypatch.setenv("GATE_TOKEN", gateway.issuer.token())
+        common = ["--token-env", "GATE_TOKEN", "--records", str(tmp_path / "records")]
+        denied = await run(cli, "call", gateway.url, "die", *common)
+        failed = await run(cli, "call", gateway.url, "broken", "text=because", *common)
+        approved = await run(cli, "call", gateway.url, "refuse", "code=-32050", *common)
+    assert [ended[0] for ended in (denied, failed, approved)] == [1, 1, 1]
+    assert "did not run" in denied[1]
+    assert [WARNING in ended[2] for ended in (denied, failed, approved)] == [False, False, True]
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

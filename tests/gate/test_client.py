@@ -21,7 +21,7 @@ from mcp_gate.client import (
     disposition,
     possibly_executed,
 )
-from tests.gate.world import DISPOSITION, World, connected, create
+from tests.gate.world import DISPOSITION, ENVELOPE, World, connected, create
 
 pytestmark = pytest.mark.anyio
 
@@ -57,6 +57,17 @@ def test_a_disposition_that_we_do_not_know_means_possibly_executed(
 ) -> None:
     assert disposition(result(value)) is known
     assert possibly_executed(result(value)) is may_have_run
+
+
+@pytest.mark.requirement("PEP-123")
+@pytest.mark.parametrize(("value", "may_have_run"), [(None, False), ("outcome-unknown", True), ("unheard-of", True)])
+def test_a_denial_that_became_no_task_ran_nothing_whereas_a_disposition_outweighs_the_envelope(
+    value: str | None,
+    may_have_run: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    denied = result(value)
+    denied.meta = {**(denied.meta or {}), ENVELOPE: {"reason": "insufficient_authorization"}}
+    assert possibly_executed(denied) is may_have_run
 
 
 async def test_a_question_goes_to_the_clients_own_callback_once_and_the_answer_back(world: World) -> None:
