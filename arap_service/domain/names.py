@@ -4,7 +4,7 @@ Decides only whether a name can be kept; what it names is for the rules to say. 
 above what a name needs and below what an index of PostgreSQL holds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from arap_service.protocol.canonical import TOOL_CALL, Tuple4, json_pointer
@@ -31,8 +31,8 @@ def names_of(about: Tuple4) -> Iterator[tuple[str, str]]:
             name = entity.get(member)
             if isinstance(name, str):
                 yield f"/{part}/{member}", name
-    call = about.context.get(TOOL_CALL)
-    for member in _CALLED if isinstance(call, dict) else ():
+    call = about.context.get(TOOL_CALL, {})
+    for member in _CALLED if isinstance(call, Mapping) else ():
         name = call.get(member)
         if isinstance(name, str):
             yield f"{json_pointer(('context', TOOL_CALL))}/{member}", name

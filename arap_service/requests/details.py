@@ -101,8 +101,8 @@ class _Told:
             subject=_named(about.subject),
             resource=_named(about.resource),
             action={"name": visible(task.action_name)},
-            submitter=task.submitter,
-            client_id=task.client_id,
+            submitter=visible(task.submitter),
+            client_id=visible(task.client_id),
             agent=_visible(task.agent),
             server=_visible(task.server),
             tool=_visible(task.tool),
@@ -161,7 +161,7 @@ class _Told:
             VoteView(
                 at=vote.at,
                 step_id=vote.step_id,
-                voter=names.get(f"{vote.voter_kind}:{vote.voter}", vote.voter),
+                voter=visible(names.get(f"{vote.voter_kind}:{vote.voter}", vote.voter)),
                 kind=vote.voter_kind,
                 decision=vote.decision,
                 reason=(

@@ -57,6 +57,18 @@ async def test_row_says_what_a_reader_needs_to_choose(world: World) -> None:
     assert row.may_decide
 
 
+@pytest.mark.requirement("ARS-126")
+async def test_nobody_hides_or_imitates_by_the_name_that_his_token_has(world: World) -> None:
+    """Not only what was asked deceives: who asks is a name that somebody chose as well."""
+    sly = machine("gate", sub="p\u0430yroll\u202e", iss="https://idp.example")
+    submitted = await world.submit(await world.body(caller=sly), caller=sly)
+    shown = "https://idp.example|p⟦U+0430⟧yroll⟦U+202E⟧"
+    (row,) = await pages(world, person("ann"))
+    detail = await requests.detail(world.ctx, person("ann"), submitted.task["id"])
+    assert (row.submitter, detail.submitter) == (shown, shown)
+    assert not any("\u202e" in each.who or "\u0430" in each.who for each in detail.history)
+
+
 async def test_mine_holds_exactly_what_i_may_decide(world: World) -> None:
     """Design section 6: neither what I asked for, nor where I have spoken, nor what others decide."""
     transfer, merge, payroll = await several(world, ["wire_transfer", "merge", "payroll"])
