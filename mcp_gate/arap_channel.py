@@ -21,7 +21,8 @@ import stamina
 from pydantic import JsonValue
 
 from arap_service.protocol.canonical import InvalidJson, strict_loads
-from mcp_gate.settings import Backend, is_secure
+from mcp_gate.settings import Backend
+from mcp_gate.values import is_secure
 
 WELL_KNOWN: Final = "/.well-known/authzen-configuration"
 RESPONSE_LIMIT: Final = 1024 * 1024

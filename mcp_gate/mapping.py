@@ -37,6 +37,7 @@ class MappingError(InvalidParams):
 
     def __init__(self, where: str) -> None:
         super().__init__(f"{self.text}: {where}")
+        self.where = where
 
 
 @dataclass(frozen=True, slots=True)

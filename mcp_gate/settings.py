@@ -4,21 +4,16 @@ Says what is wrong by key and how to mend it, and refuses to go on. Reads no clo
 """
 
 import base64
-import binascii
-import ipaddress
 import os
 import secrets
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
-from urllib.parse import urlsplit
+from typing import Any, Final, Self
 
 import yaml
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
-    JsonValue,
     SecretStr,
     ValidationError,
     model_validator,
@@ -26,24 +21,25 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from arap_service.protocol.sealing import KeyRing
+from mcp_gate.values import (
+    CallbackKey,
+    DatabaseUrl,
+    Mapping,
+    Name,
+    Origin,
+    Seconds,
+    ShortSeconds,
+    Url,
+    decode_key,
+    is_loopback,
+    is_secure,
+)
 
 KEY_BYTES: Final = 32
 
 
 class ConfigurationInvalid(ValueError):
     """The configuration cannot be used; the text names the key and the fix."""
-
-
-def _url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in {"https", "http"} or not parts.hostname:
-        raise ValueError("must be an absolute https URL")
-    if parts.username or parts.password or parts.fragment:
-        raise ValueError("must carry neither user information nor a fragment")
-    return value
-
-
-Url = Annotated[str, AfterValidator(_url)]
 
 
 class _Section(BaseModel):
@@ -77,7 +73,7 @@ class Front(_Section):
 
     http: str | None = None
     stdio: bool = False
-    path: str = "/mcp"
+    path: str = Field(default="/mcp", pattern="^/")
     allowed_hosts: tuple[str, ...] = ()
     required_scopes: tuple[str, ...] = ()
 
@@ -106,12 +102,14 @@ class Upstream(_Section):
     cwd: str | None = None
     url: Url | None = None
     headers: dict[str, SecretStr] = Field(default_factory=dict)
-    call_seconds: float = Field(default=300, gt=0)
+    call_seconds: ShortSeconds = 300
 
     @model_validator(mode="after")
     def _one_transport(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("needs exactly one of `command` and `url`")
+        if self.headers and self.url is not None and not is_secure(self.url, insecure_loopback=True):
+            raise ValueError("headers would be sent in the clear: use https, or leave the secrets out")
         return self
 
 
@@ -119,13 +117,13 @@ class Callback(_Section):
     """Where the backend may wake us, and the key that proves that it is the backend."""
 
     endpoint: Url
-    key: SecretStr
-    previous_key: SecretStr | None = None
+    key: CallbackKey
+    previous_key: CallbackKey | None = None
 
     def keys(self) -> tuple[bytes, ...]:
         """The keys that verify a delivery, the current one first."""
         given = [self.key] if self.previous_key is None else [self.key, self.previous_key]
-        return tuple(_decode_key(key.get_secret_value()) for key in given)
+        return tuple(decode_key(key.get_secret_value()) for key in given)
 
 
 class Backend(_Section):
@@ -136,11 +134,12 @@ class Backend(_Section):
     client_secret: SecretStr | None = None
     token_endpoint: Url | None = None
     scope: str | None = None
-    trusted_origins: tuple[Url, ...] = ()
+    trusted_origins: tuple[Origin, ...] = ()
     callback: Callback | None = None
-    timeout_seconds: float = Field(default=10, gt=0, le=120)
+    # The lease that keeps other instances off a task lasts 90 seconds and covers up to three exchanges.
+    timeout_seconds: float = Field(default=10, gt=0, le=30)
     # Declared by the operator, because no backend announces it; PEP-62 wants it to outlive reconciliation.
-    idempotency_retention_seconds: int = Field(gt=0)
+    idempotency_retention_seconds: Seconds
 
     @model_validator(mode="after")
     def _whole_credentials(self) -> Self:
@@ -152,22 +151,22 @@ class Backend(_Section):
 class ToolSettings(_Section):
     """What is known about one tool beyond what its server says."""
 
-    mapping: dict[str, JsonValue] | None = None
+    mapping: Mapping | None = None
 
 
 class Limits(_Section):
     """Bounds of what the gate keeps and how long it waits; seconds unless the name says otherwise."""
 
-    reconciliation_seconds: int = Field(default=86_400, gt=0)
-    result_retention_seconds: int = Field(default=86_400, gt=0)
-    execution_seconds: int = Field(default=600, gt=0)
-    pending_seconds: int = Field(default=604_800, gt=0)
-    input_seconds: int = Field(default=3600, gt=0)
+    reconciliation_seconds: Seconds = 86_400
+    result_retention_seconds: Seconds = 86_400
+    execution_seconds: Seconds = 600
+    pending_seconds: Seconds = 604_800
+    input_seconds: Seconds = 3600
     chain: int = Field(default=3, ge=0)
     open_tasks: int = Field(default=50, gt=0)
     submissions_per_minute: int = Field(default=30, gt=0)
     argument_bytes: int = Field(default=1_048_576, gt=0)
-    poll_interval_seconds: float = Field(default=5, gt=0)
+    poll_interval_seconds: ShortSeconds = 5
 
 
 class GateSettings(BaseSettings):
@@ -177,7 +176,7 @@ class GateSettings(BaseSettings):
         env_prefix="MCP_GATE_", env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True
     )
 
-    server_name: str = Field(min_length=1)
+    server_name: Name
     # The operator's word that one process at a time bears this name; it proves an earlier one dead (design section 8).
     instance: str | None = Field(default=None, min_length=1, max_length=128)
     backend: Backend
@@ -186,10 +185,10 @@ class GateSettings(BaseSettings):
     front: Front = Field(default_factory=lambda: Front(stdio=True))
     stdio: Stdio | None = None
     anonymous: StdioPrincipal | None = None
-    subject_claim: str = "sub"
-    agent_claim: str = "client_id"
+    subject_claim: Name = "sub"
+    agent_claim: Name = "client_id"
     upstream: Upstream | None = None
-    database: str = "sqlite:///mcp-gate.sqlite"
+    database: DatabaseUrl = "sqlite:///mcp-gate.sqlite"
     key_file: Path = Path("mcp-gate.keys.yaml")
     tools: dict[str, ToolSettings] = Field(default_factory=dict)
     limits: Limits = Field(default_factory=Limits)
@@ -237,6 +236,8 @@ class GateSettings(BaseSettings):
         identified = self.anonymous is not None or (self.issuers and self.resource)
         if self.front.http is not None and self.upstream is not None and not identified:
             raise ValueError("issuers and resource are missing: an HTTP front needs them to verify bearer tokens")
+        if len({issuer.issuer for issuer in self.issuers}) != len(self.issuers):
+            raise ValueError("issuers: one of them is there twice; keep the entry with the right jwks_uri")
         for key, url in self._urls():
             self._require_secure(key, url)
         return self
@@ -251,6 +252,7 @@ class GateSettings(BaseSettings):
             ("backend.token_endpoint", self.backend.token_endpoint),
             ("backend.callback.endpoint", self.backend.callback.endpoint if self.backend.callback else None),
             *[("backend.trusted_origins", origin) for origin in self.backend.trusted_origins],
+            *[("issuers.issuer", issuer.issuer) for issuer in self.issuers],
             *[("issuers.jwks_uri", issuer.jwks_uri) for issuer in self.issuers],
         ]
         return [(key, url) for key, url in found if url is not None]
@@ -260,22 +262,6 @@ class GateSettings(BaseSettings):
             raise ValueError(
                 f"{key} is not https; http is for loopback addresses, and only with insecure_loopback: true"
             )
-
-
-def is_secure(url: str, *, insecure_loopback: bool) -> bool:
-    """Whether `url` is https, or http to a loopback literal where that is allowed."""
-    parts = urlsplit(url)
-    if parts.scheme == "https":
-        return True
-    return insecure_loopback and parts.scheme == "http" and is_loopback(parts.hostname or "")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` is a loopback address written as a literal."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def load_settings(path: Path) -> GateSettings:
@@ -345,7 +331,7 @@ def load_ring(path: Path, *, create: bool) -> KeyRing:
         _create_ring(path)
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)  # noqa: S506 - see above
-        keys = {str(name): _decode_key(key, length=KEY_BYTES) for name, key in document["keys"].items()}
+        keys = {str(name): decode_key(key, length=KEY_BYTES) for name, key in document["keys"].items()}
         current = str(document["current"])
         if current not in keys:
             raise ValueError("current names no key")
@@ -366,15 +352,3 @@ def _create_ring(path: Path) -> None:
         raise ConfigurationInvalid(f"key_file: {path} cannot be created") from None
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(f"current: k1\nkeys:\n  k1: {key}\n")
-
-
-def _decode_key(text: object, *, length: int | None = None) -> bytes:
-    if not isinstance(text, str):
-        raise ValueError("a key must be base64 text")  # noqa: TRY004 - a fault of the file, not of the program
-    try:
-        key = base64.b64decode(text.removeprefix("whsec_"), validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError("a key must be base64 text") from None
-    if len(key) < 24 or (length is not None and len(key) != length):
-        raise ValueError("a key has the wrong length")
-    return key

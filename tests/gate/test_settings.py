@@ -1,5 +1,6 @@
 """The gate's configuration: what is refused at the start, and how it says so (design sections 1, 3, 8)."""
 
+import base64
 import stat
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,63 @@ def test_a_backend_that_forgets_keys_too_early_or_says_nothing_is_refused(retent
 def test_a_fault_is_named_by_its_key(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigurationInvalid, match=named):
         parse_settings(merged(GATEWAY, **changes))
+
+
+BACKEND = MINIMAL["backend"]
+KEY = base64.b64encode(b"k" * 32).decode()
+ISSUER = GATEWAY["issuers"][0]
+
+
+def calling_back(**keys: str) -> dict[str, Any]:
+    return {"backend": {**BACKEND, "callback": {"endpoint": "https://gate.example/callbacks/arap", **keys}}}
+
+
+def mapped(mapping: object) -> dict[str, Any]:
+    return {"tools": {"wire": {"mapping": mapping}}}
+
+
+def behind(url: str) -> dict[str, Any]:
+    return {"upstream": {"url": url, "headers": {"authorization": "Bearer canary"}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        (calling_back(key="canary"), r"backend\.callback\.key: a key must be base64"),
+        (calling_back(key=base64.b64encode(b"short").decode()), r"backend\.callback\.key: .*24 bytes"),
+        (calling_back(key=KEY, previous_key="!"), r"backend\.callback\.previous_key: a key must be base64"),
+        (mapped({}), r"tools\.wire\.mapping: is not a COAZ mapping"),
+        (mapped({"evaluation": {"surprise": 1}}), r"tools\.wire\.mapping: .*evaluation\.surprise"),
+        (mapped({"evaluation": {"resource": {"type": "x", "id": "$((("}}}), r"tools\.wire\.mapping: .*resource\.id"),
+        ({"database": "mysql://canary@host/db"}, "database: only sqlite:///file and postgresql"),
+        ({"database": "sqlite://"}, "database: name a file"),
+        (behind("http://upstream.example/mcp"), "upstream: headers would be sent in the clear"),
+        ({"issuers": [{**ISSUER, "issuer": "http://issuer.example"}]}, r"issuers\.issuer is not https"),
+        ({"issuers": [ISSUER, {**ISSUER, "jwks_uri": "https://other.example/jwks"}]}, "issuers: one of them .* twice"),
+        ({"subject_claim": ""}, "subject_claim"),
+        ({"agent_claim": ""}, "agent_claim"),
+        ({"front": {"http": "127.0.0.1:8403", "path": "mcp"}}, r"front\.path"),
+        ({"backend": {**BACKEND, "timeout_seconds": 31}}, r"backend\.timeout_seconds"),
+        ({"backend": {**BACKEND, "idempotency_retention_seconds": 10**13}}, "idempotency_retention_seconds"),
+        ({"backend": {**BACKEND, "trusted_origins": ["https://a.example/path"]}}, "trusted_origins.*must be an origin"),
+        *[({"limits": {f"{name}_seconds": 10**13}}, name) for name in ("result_retention", "pending", "execution")],
+        *[({"limits": {"poll_interval_seconds": wait}}, "poll_interval") for wait in (float("inf"), float("nan"), 1e6)],
+        ({"upstream": {"command": "a", "call_seconds": float("nan")}}, r"upstream\.call_seconds"),
+    ],
+)
+def test_a_value_that_would_fail_later_is_named_at_the_start(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigurationInvalid, match=named) as caught:
+        parse_settings(merged(GATEWAY, **changes))
+    assert "canary" not in str(caught.value)
+
+
+def test_values_at_their_bounds_are_taken() -> None:
+    limits = {"result_retention_seconds": 315_360_000, "poll_interval_seconds": 86_400}
+    changes = {**calling_back(key=f"whsec_{KEY}", previous_key=KEY), **behind("https://upstream.example/mcp")}
+    settings = parse_settings(merged(GATEWAY, limits=limits, database="postgresql://u@h/db", **changes))
+    assert settings.backend.callback is not None
+    assert settings.backend.callback.keys() == (b"k" * 32, b"k" * 32)
+    assert parse_settings(merged(GATEWAY, **behind("http://127.0.0.1:9/mcp"))).upstream is not None
 
 
 def test_http_is_for_loopback_literals_and_only_when_it_is_asked_for() -> None:
