@@ -14,6 +14,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_gate.errors import GateError
 from mcp_gate.mapping import Principal
 from mcp_gate.settings import GateSettings, StdioPrincipal
+from mcp_gate.writable import is_writable
 
 
 class Unidentified(GateError):
@@ -46,22 +47,27 @@ def caller_of(ctx: ServerRequestContext[Any, Any], settings: GateSettings) -> Fr
     return _of_configuration(configured)
 
 
+def _is_storable(principal: Principal) -> bool:
+    names = (principal.iss, principal.sub, principal.client_id, principal.agent)
+    return all(is_writable(name) for name in names if name is not None)
+
+
 def _of_token(token: AccessToken, settings: GateSettings) -> FrontCaller:
     claims = {"client_id": token.client_id, "sub": token.subject, **(token.claims or {})}
     issuer, subject = claims.get("iss"), claims.get(settings.subject_claim)
     if not isinstance(issuer, str) or not isinstance(subject, str) or not issuer or not subject:
         raise Unidentified
     agent = claims.get(settings.agent_claim)
-    return FrontCaller(
-        Principal(
-            iss=issuer,
-            sub=subject,
-            client_id=token.client_id,
-            agent=agent if isinstance(agent, str) else None,
-            delegation=claims.get("act"),
-        ),
-        claims,
+    principal = Principal(
+        iss=issuer,
+        sub=subject,
+        client_id=token.client_id,
+        agent=agent if isinstance(agent, str) else None,
+        delegation=claims.get("act"),
     )
+    if not _is_storable(principal):  # no task could be kept for it
+        raise Unidentified
+    return FrontCaller(principal, claims)
 
 
 def _of_configuration(configured: StdioPrincipal) -> FrontCaller:

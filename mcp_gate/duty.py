@@ -113,8 +113,9 @@ class Duty:
         return await self._database.write(lambda connection: statements.purge(connection, now))
 
     async def use_nonce(self, value: str, *, expires_at: datetime) -> bool:
-        """Whether a one-time value was never used before."""
-        return await self._database.write(lambda connection: statements.consume_nonce(connection, value, expires_at))
+        """Whether a one-time value, of any length and characters, was never used before."""
+        kept = reference(value)
+        return await self._database.write(lambda connection: statements.consume_nonce(connection, kept, expires_at))
 
     async def audit(self, task_id: str) -> list[AuditLine]:
         """The record of a task, also after the task is gone (PEP-136)."""

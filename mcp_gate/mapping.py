@@ -10,9 +10,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
-from arap_service.protocol.canonical import MACHINERY, TOOL_CALL, arguments_hash, digest, find_unrepresentable
+from arap_service.protocol.canonical import (
+    MACHINERY,
+    TOOL_CALL,
+    Unrepresentable,
+    arguments_hash,
+    digest,
+    find_unrepresentable,
+)
 from arap_service.protocol.expressions import ABSENT, Environment, ExpressionError, ExpressionInvalid, ValueExpression
 from mcp_gate.errors import InvalidParams
+from mcp_gate.writable import is_writable
 
 Json = dict[str, Any]
 
@@ -278,6 +286,8 @@ def map_call(
     Raises:
         MappingError: See `resolve`.
     """
+    if not is_writable(tool):
+        raise MappingError("the name of the tool")
     params = {"name": tool, "arguments": dict(arguments)}
     resolved = resolve(mapping, params, token=token_claims, agent=principal.agent, subject_claim=subject_claim)
     pointer = find_unrepresentable(params["arguments"])
@@ -286,7 +296,7 @@ def map_call(
         own[ARGUMENTS_HASH] = arguments_hash(arguments)  # PEP-24
     entries = [{**entry, "context": {**entry.get("context", {}), **own}} for _, entry in _entries(resolved.request)]
     first = entries[0]
-    return CallBinding(
+    bound = CallBinding(
         server=server,
         tool=tool,
         title=title,
@@ -301,6 +311,17 @@ def map_call(
         disclosed=disclosed,
         warnings=resolved.warnings,
     )
+    if pointer is None:
+        _check_digest(bound)
+    return bound
+
+
+def _check_digest(bound: CallBinding) -> None:
+    """Refuses what the caller's token or an expression brought in besides the arguments, when it has no exact form."""
+    try:
+        call_digest(bound)
+    except Unrepresentable:
+        raise MappingError("a value of the request has no canonical form") from None
 
 
 def questions(binding: CallBinding) -> tuple[Json, ...]:

@@ -38,7 +38,8 @@ class Vault:
 
     def seal_json(self, column: str, value: object, *, part: str = "") -> bytes:
         """Seals a JSON value."""
-        return self.seal(column, json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(), part=part)
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return self.seal(column, text.encode("utf-8", "surrogatepass"), part=part)
 
     def open_json(self, column: str, sealed: bytes, *, part: str = "") -> Any:
         """The JSON value that was sealed for this place; raises `SealBroken`."""
@@ -57,7 +58,7 @@ def wrapped_key(ring: KeyRing, task_id: str) -> bytes:
 
 def reference(secret: str) -> str:
     """What finds a row by a value that isn't stored in clear."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

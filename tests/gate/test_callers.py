@@ -44,9 +44,21 @@ def test_a_token_names_principal_client_agent_and_delegation(settings: GateSetti
 
 
 @pytest.mark.parametrize(
-    "token", [{}, {"claims": {"iss": ""}}, {"claims": {"iss": 7}}, {"subject": None, "claims": {"iss": "https://i"}}]
+    "token",
+    [
+        {},
+        {"claims": {"iss": ""}},
+        {"claims": {"iss": 7}},
+        {"subject": None, "claims": {"iss": "https://i"}},
+        {"subject": "ali\0ce", "claims": {"iss": "https://i"}},
+        {"subject": "ali\ud800ce", "claims": {"iss": "https://i"}},
+        {"claims": {"iss": "https://i\0"}},
+        {"client_id": "agent\0", "claims": {"iss": "https://i"}},
+    ],
 )
-def test_a_token_without_issuer_or_subject_names_nobody(settings: GateSettings, token: dict[str, Any]) -> None:
+def test_a_token_whose_names_are_missing_or_cannot_be_kept_names_nobody(
+    settings: GateSettings, token: dict[str, Any]
+) -> None:
     with pytest.raises(Unidentified):
         as_caller(settings, **token)
 

@@ -272,6 +272,40 @@ def test_numbers_without_an_exact_form_go_whole_and_without_a_hash() -> None:
         call_digest(bound)
 
 
+@pytest.mark.requirement("PEP-64")
+@pytest.mark.parametrize("member", ["resource", "subject", "action"])
+def test_a_value_without_an_exact_form_that_an_expression_makes_is_a_mapping_error(member: str) -> None:
+    """The arguments themselves are fine; what the mapping makes of them has no canonical form, so no digest."""
+    made = {
+        "subject": {"id": ALICE.sub, "properties": {"n": "$params.arguments.n * 1024"}},
+        "resource": {"type": "t", "id": "i", "properties": {"n": "$params.arguments.n * 1024"}},
+        "action": {"name": "a", "properties": {"n": "$params.arguments.n * 1024"}},
+    }
+    assert mapped({"n": 1}, evaluation(**{member: made[member]})).unrepresentable is None
+    with pytest.raises(MappingError):
+        mapped({"n": 2**50}, evaluation(**{member: made[member]}))
+
+
+@pytest.mark.parametrize("delegation", [{"sub": "a\ud800"}, {"sub": "a", "n": 2**60}])
+def test_a_delegation_without_a_canonical_form_is_a_mapping_error(delegation: object) -> None:
+    with pytest.raises(MappingError):
+        mapped({"n": 1}, principal=replace(ALICE, delegation=delegation))
+
+
+@pytest.mark.parametrize("name", ["wire\0", "wire\ud800"])
+def test_a_tool_whose_name_cannot_be_kept_is_a_mapping_error(name: str) -> None:
+    with pytest.raises(MappingError):
+        map_call(
+            None,
+            server="treasury",
+            tool=name,
+            title=None,
+            arguments={},
+            token_claims={"sub": ALICE.sub},
+            principal=ALICE,
+        )
+
+
 @pytest.mark.parametrize("source", ["$params.arguments.big + 1", "$params.arguments.id + 1"])
 def test_what_the_expression_language_cannot_hold_is_a_mapping_error_that_shows_no_input(source: str) -> None:
     with pytest.raises(MappingError) as refused:
