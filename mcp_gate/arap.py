@@ -28,6 +28,7 @@ from arap_service.protocol.arap import (
 from mcp_gate.arap_channel import Answer, Channel, ChannelUnavailable, text_or_none
 from mcp_gate.backend import (
     Accepted,
+    AnswerRefused,
     BackendStatus,
     BackendUnavailable,
     DecisionPointUnavailable,
@@ -46,6 +47,8 @@ FROM_ACCESS_REQUEST: Final = ("expires_at", "binding_token", "template")
 URLS: Final = ("endpoint", "form_url", "request_schema_url", "request_catalogs_url")
 FORGOTTEN: Final = frozenset({ProblemType.UNKNOWN_TASK, ProblemType.TASK_EXPIRED})
 UNTRUSTED_HANDLE: Final = "urn:x-arap:problem:untrusted-handle"
+
+LONGEST_WAIT: Final = 2**53  # seconds; a JSON number may be larger than any float
 
 log = structlog.get_logger(__name__)
 
@@ -100,7 +103,7 @@ class ArapBackend:
         return Denial(
             reason=text_or_none(context.get("reason")),
             next_action=action,
-            retry_after=None if wait is None else float(wait),
+            retry_after=None if wait is None else float(min(wait, LONGEST_WAIT)),
             access_request=offered if usable and isinstance(offered, dict) else None,
             context=context,
             request_schema=schema,
@@ -285,11 +288,15 @@ class ArapBackend:
 
         Raises:
             BackendUnavailable: to be tried again.
+            AnswerRefused: the service doesn't take it, and wouldn't the next time.
         """
-        if handle.input_url is not None:
-            await self._tell(handle.input_url, {"version": version, "input": dict(answer)})
+        if handle.input_url is None:
+            return
+        if not await self._tell(handle.input_url, {"version": version, "input": dict(answer)}):
+            raise AnswerRefused
 
-    async def _tell(self, url: str, body: Mapping[str, JsonValue]) -> None:
+    async def _tell(self, url: str, body: Mapping[str, JsonValue]) -> bool:
+        """Whether the service took it."""
         try:
             answer = await self._channel.send("POST", url, body=_encode(body))
         except ChannelUnavailable:
@@ -297,6 +304,7 @@ class ArapBackend:
         _raise_if_transient(answer)
         if answer.status >= 300:
             log.info("backend_declined", status=answer.status)  # told once; asking again would change nothing
+        return answer.status < 300
 
 
 def _permit(context: dict[str, JsonValue]) -> Permit:

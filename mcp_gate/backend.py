@@ -29,6 +29,10 @@ class BackendUnavailable(Exception):
         self.retry_after = retry_after
 
 
+class AnswerRefused(Exception):
+    """The backend refused an answer for good, for example because it no longer waits for this version."""
+
+
 @dataclass(frozen=True, slots=True)
 class Permit:
     """The call may run; `approved_until` is the expiry that the decision itself names."""
@@ -205,5 +209,6 @@ class ApprovalBackend(Protocol):
 
         Raises:
             BackendUnavailable: To be tried again.
+            AnswerRefused: Not to be tried again; when the question is still open, the client is asked once more.
         """
         ...

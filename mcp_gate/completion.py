@@ -6,14 +6,23 @@ to do now. What an answer means is decided in `reading` and `lifecycle`. SEP-284
 """
 
 from collections.abc import Callable, Container
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 import structlog
 
 from arap_service.protocol.canonical import Unrepresentable
-from mcp_gate.backend import Accepted, BackendStatus, BackendUnavailable, DecisionPointUnavailable, Denial, Permit
-from mcp_gate.core import Core
+from mcp_gate.backend import (
+    Accepted,
+    BackendStatus,
+    BackendUnavailable,
+    DecisionPointUnavailable,
+    Denial,
+    InputQuestion,
+    Permit,
+)
+from mcp_gate.core import Core, artifacts_of
 from mcp_gate.errors import GateError
 from mcp_gate.events import (
     Approved,
@@ -36,9 +45,9 @@ from mcp_gate.invocation import Invocation
 from mcp_gate.lifecycle import GateTask, Phase, Refused, TaskId, deadline
 from mcp_gate.limits import backoff
 from mcp_gate.mapping import call_digest, question
-from mcp_gate.parts import question_key
 from mcp_gate.reading import capped, read_status
 from mcp_gate.records import Changes, StoredTask
+from mcp_gate.tables import InputState
 from mcp_gate.views import is_elicitable
 
 log = structlog.get_logger(__name__)
@@ -46,6 +55,9 @@ log = structlog.get_logger(__name__)
 # Phases that a callback or a restart may hurry; a wait that the decision point asked for is not among them (PEP-100).
 HURRIED: Final = (Phase.INTENT, Phase.INPUT, Phase.PENDING, Phase.GRANTED, Phase.RESUBMITTING)
 _MOST_STEPS: Final = 32
+# How often one version of a question is put to the client, when its answers were refused or it was withdrawn.
+MOST_ASKED: Final = 5
+LARGEST_VERSION: Final = 2**31 - 1
 
 
 class Completion:
@@ -137,24 +149,27 @@ class Completion:
             try:
                 status = await core.backend.status(handle)
             except BackendUnavailable as error:
-                wait = wait if error.retry_after is None else timedelta(seconds=error.retry_after)
+                wait = wait if error.retry_after is None else core.limits.wait_of(error.retry_after)
         if status is not None:
             taken = await self._take(task, status)
             if taken is not None:
                 return taken.phase is not Phase.INPUT
             if status.retry_after is not None:  # PEP-45
-                wait = timedelta(seconds=status.retry_after)
+                wait = core.limits.wait_of(status.retry_after)
             if status.handle is not None:
                 await core.store.keep_handle(task.id, task.generation, status.handle)
-        until = self._moved_deadline(stored, status)
+        return await self._keep_waiting(task, wait, until=self._moved_deadline(stored, status))
+
+    async def _keep_waiting(self, task: GateTask, wait: timedelta, *, until: datetime) -> bool:
+        core = self._core
+        if until != task.pending_deadline:  # also an earlier one, and before it is looked whether it has passed
+            due = min(core.clock() + wait, until)
+            if not await core.store.prolong(task, deadline=until, next_due=due, writing=core.writing):
+                return True
+            core.watchers.ring(task.id)
         if core.clock() >= until:  # PEP-46, PEP-47: whatever the backend says or doesn't
             await core.move(task, Expire())
-        elif until != task.pending_deadline:
-            due = min(core.clock() + wait, until)
-            prolonged = await core.store.prolong(task, deadline=until, next_due=due, writing=core.writing)
-            core.watchers.ring(task.id)
-            return not prolonged
-        else:
+        elif until == task.pending_deadline:
             await core.later(task, wait, by=until, attempts=task.attempts + 1)
         return False
 
@@ -185,20 +200,27 @@ class Completion:
         core, asked = self._core, status.input
         if asked is None and task.phase is Phase.PENDING:
             return None
-        key = None if asked is None else question_key(task.generation, asked.version)
-        is_known = key in {found.key for found in await core.store.questions(task.id)}
+        is_known = asked is not None and await self._is_known(task, asked)
         moved: GateTask | Refused
         if task.phase is Phase.INPUT and not is_known:  # withdrawn, or replaced by another
             moved = await core.move(task, InputSettled(task.generation))
         elif task.phase is Phase.INPUT or is_known or asked is None:
             return None
-        elif not is_elicitable(asked.schema):
+        elif not is_elicitable(asked.schema) or abs(asked.version) > LARGEST_VERSION:
             log.warning("question_not_elicitable", task_id=task.id)
             return None
         else:
             changes = Changes(question=asked, handle=status.handle, next_due=core.clock() + core.poll_wait(0))
             moved = await core.move(task, InputAsked(task.generation), changes=changes)
         return None if isinstance(moved, Refused) else moved
+
+    async def _is_known(self, task: GateTask, asked: InputQuestion) -> bool:
+        """Whether the client has this question or has settled it; a withdrawn one that comes back is asked again."""
+        this = (task.generation, asked.version)
+        known = [
+            found for found in await self._core.store.questions(task.id) if (found.generation, found.version) == this
+        ]
+        return len(known) >= MOST_ASKED or any(found.state is not InputState.WITHDRAWN for found in known)
 
     # Re-evaluation --------------------------------------------------------------------------------------------------
 
@@ -232,7 +254,7 @@ class Completion:
     async def _denied(self, stored: StoredTask, denial: Denial) -> bool:
         core, task = self._core, stored.task
         if denial.next_action == "retry":
-            wait = self._retry_wait(task) if denial.retry_after is None else timedelta(seconds=denial.retry_after)
+            wait = self._retry_wait(task) if denial.retry_after is None else core.limits.wait_of(denial.retry_after)
             at = min(core.clock() + wait, deadline(task))
             moved = await core.move(task, RetryLater(at), seen=True, changes=Changes(next_due=at))
             if isinstance(moved, Refused) and moved.reason == "deadline_passed":
@@ -247,6 +269,9 @@ class Completion:
         except ValueError:
             await core.move(task, PolicyDenied(), seen=True)
             return False
+        # PEP-126: the tool may echo what it heard of any generation, and only the latest one is at hand at the claim.
+        artifacts = {*submission.artifacts, *artifacts_of(stored)}
+        submission = replace(submission, artifacts=tuple(sorted(artifacts)))
         event = ChainRequested(limit=1 + core.limits.chain, deadline=core.clock() + core.limits.pending)
         changes = Changes(submission=submission, next_due=self._leased())
         moved = await core.move(task, event, seen=True, changes=changes)
@@ -270,7 +295,9 @@ class Completion:
             if core.clock() >= limit:  # PEP-89
                 await core.move(task, SubmissionAbandoned())
                 return False
-            wait = core.poll_wait(task.attempts) if error.retry_after is None else timedelta(seconds=error.retry_after)
+            wait = (
+                core.poll_wait(task.attempts) if error.retry_after is None else core.limits.wait_of(error.retry_after)
+            )
             await core.later(task, wait, by=limit, attempts=task.attempts + 1)
             return False
         core.checkpoint("submit.answered")

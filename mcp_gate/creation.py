@@ -6,7 +6,6 @@ hears of it, the handle before the client does. Nothing here runs a tool.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final, Protocol
 
 import anyio
@@ -259,7 +258,9 @@ class Creation:
         core, now = self._core, self._core.clock()
         handle = answer.handle
         event = HandleStored(1, capped(handle.expires_at, now=now, most=core.limits.pending))
-        wait = core.poll_wait(0) if answer.status.retry_after is None else timedelta(seconds=answer.status.retry_after)
+        wait = (
+            core.poll_wait(0) if answer.status.retry_after is None else core.limits.wait_of(answer.status.retry_after)
+        )
         moved = await core.move(task, event, changes=Changes(next_due=now + wait, handle=handle))
         if isinstance(moved, Lost):  # an equal call was faster
             again = await core.store.load(task.id)

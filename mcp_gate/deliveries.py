@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from mcp_gate.backend import Accepted, BackendUnavailable, Handle
+from mcp_gate.backend import Accepted, AnswerRefused, BackendUnavailable, Handle
 from mcp_gate.core import Core
 from mcp_gate.limits import backoff
 from mcp_gate.records import DueDelivery
@@ -45,6 +45,10 @@ class Deliveries:
             state = DeliveryState.DEAD if dead else DeliveryState.WAITING
             log.warning("delivery_failed", task_id=delivery.task_id, kind=delivery.kind, state=state)
             await core.duty.settle(delivery, state=state, due_at=now + wait)
+        except AnswerRefused:
+            log.warning("answer_refused", task_id=delivery.task_id)
+            await core.store.take_back_answer(delivery.task_id, delivery.reference or "")
+            await core.duty.settle(delivery, state=DeliveryState.DEAD, due_at=core.clock())
         else:
             await core.duty.settle(delivery, state=DeliveryState.SENT, due_at=core.clock())
 

@@ -34,6 +34,11 @@ class Limits:
     lease: timedelta = timedelta(seconds=90)
     client_poll: timedelta = timedelta(seconds=5)
 
+    def wait_of(self, seconds: float) -> timedelta:
+        """The wait that a server asked for, but never so short that the gate spins, nor longer than any request."""
+        least, most = self.poll_first.total_seconds(), self.pending.total_seconds()
+        return timedelta(seconds=min(max(least, seconds), most))
+
 
 def backoff(attempts: int, *, first: timedelta, most: timedelta, jitter: Callable[[], float]) -> timedelta:
     """The wait after `attempts` fruitless ones: doubling up to `most`, less up to a fifth by `jitter` in [0, 1)."""

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from mcp_gate import statements
 from mcp_gate.backend import NOTHING, Handle, InputQuestion
-from mcp_gate.events import ChainRequested, Event, InputAsked, InputSettled, SubmissionRefused
+from mcp_gate.events import ChainRequested, Event, InputAsked, SubmissionRefused
 from mcp_gate.lifecycle import GateTask
 from mcp_gate.records import (
     Changes,
@@ -87,8 +87,6 @@ def write_parts(
             insert_submission(connection, vault, after, changes.submission)
         case InputAsked() if changes.question is not None:
             insert_question(connection, vault, after, changes.question)
-        case InputSettled():
-            statements.withdraw_questions(connection, after.id)
         case _:
             pass
     if changes.result is not None:
@@ -118,7 +116,10 @@ def set_handle(connection: Connection, vault: Vault, task_id: str, generation: i
 
 def insert_question(connection: Connection, vault: Vault, task: GateTask, asked: InputQuestion) -> None:
     """A question to the client."""
-    key = question_key(task.generation, asked.version)
+    this = (task.generation, asked.version)
+    rows = statements.question_rows(connection, task.id)
+    before = sum((row.generation, row.question_version) == this for row in rows)
+    key = question_key(task.generation, asked.version, before=before)
     request = {"message": asked.message, "schema": dict(asked.schema), "version": asked.version}
     values = {
         "task_id": task.id,
@@ -131,9 +132,9 @@ def insert_question(connection: Connection, vault: Vault, task: GateTask, asked:
     statements.insert_question(connection, values)
 
 
-def question_key(generation: int, version: int) -> str:
-    """The key of a question on the wire; one question has one key for ever (PEP-85)."""
-    return f"input-{generation}-{version}"
+def question_key(generation: int, version: int, *, before: int = 0) -> str:
+    """The key of a question on the wire, `before` of which were put already; no key is ever used again (PEP-85)."""
+    return f"input-{generation}-{version}" + (f"-{before + 1}" if before else "")
 
 
 def insert_delivery(

@@ -234,9 +234,16 @@ def question_rows(connection: Connection, task_id: str) -> Sequence[AnyRow]:
     return connection.execute(statement.order_by(question_table.c.created_at)).all()
 
 
-def settle_question(connection: Connection, task_id: str, key: str, *, state: InputState, answer: bytes | None) -> bool:
-    """Settles a question that is still open."""
-    at = (question_table.c.task_id == task_id, question_table.c.key == key, question_table.c.state == InputState.OPEN)
+def settle_question(
+    connection: Connection, task: GateTask, key: str, *, state: InputState, answer: bytes | None
+) -> bool:
+    """Settles a question of the task's generation that is still open."""
+    at = (
+        question_table.c.task_id == task.id,
+        question_table.c.key == key,
+        question_table.c.generation == task.generation,  # PEP-92
+        question_table.c.state == InputState.OPEN,
+    )
     statement = update(question_table).where(*at).values(state=state, answer=answer)
     return connection.execute(statement.returning(question_table.c.key)).first() is not None
 
@@ -245,6 +252,13 @@ def withdraw_questions(connection: Connection, task_id: str) -> None:
     """Nobody need answer any more."""
     at = (question_table.c.task_id == task_id, question_table.c.state == InputState.OPEN)
     connection.execute(update(question_table).where(*at).values(state=InputState.WITHDRAWN))
+
+
+def withdraw_answer(connection: Connection, task_id: str, key: str) -> None:
+    """Makes an answered question one that was never settled and need not be."""
+    at = (question_table.c.task_id == task_id, question_table.c.key == key)
+    answered = question_table.c.state == InputState.ANSWERED
+    connection.execute(update(question_table).where(*at, answered).values(state=InputState.WITHDRAWN, answer=None))
 
 
 def insert_outcome(connection: Connection, task_id: str, *, result: bytes, now: datetime) -> None:

@@ -169,9 +169,12 @@ class TaskStore:
             if row is None:
                 return None
             vault = self._vault(row)
+            stored = self._stored(connection, row)
+            if stored.binding is None:  # PEP-133: without it nobody can tell whose the sealed parts are
+                return View(stored, (), None)
             sealed = opened(vault, "gate_outcome.result", statements.outcome_of(connection, task_id))
             questions = parts.questions(connection, vault, task_id)
-            return View(self._stored(connection, row), questions, None if sealed is None else json.loads(sealed))
+            return View(stored, questions, None if sealed is None else json.loads(sealed))
 
         return await self.database.read(work)
 
@@ -248,7 +251,7 @@ class TaskStore:
             return None
         if vault is not None:
             parts.write_parts(connection, vault, before, after, event=event, changes=changes)
-        if after.phase is Phase.DONE:
+        if before.phase is Phase.INPUT and after.phase is not Phase.INPUT:  # PEP-85: by whatever way it left
             statements.withdraw_questions(connection, after.id)
         for effect in decided.effects:
             kind = Delivery.CANCEL if isinstance(effect, CancelAtBackend) else Delivery.REPORT
@@ -325,14 +328,19 @@ class TaskStore:
             for key, answer in answers.items():
                 state = InputState.DECLINED if answer is None else InputState.ANSWERED
                 sealed = None if answer is None else vault.seal_json("gate_input.answer", answer, part=key)
-                settled = statements.settle_question(connection, task_id, key, state=state, answer=sealed)
+                settled = statements.settle_question(connection, task, key, state=state, answer=sealed)
                 if settled and answer is not None:
                     parts.insert_delivery(
                         connection, task, Delivery.ANSWER, generation=task.generation, said=key, writing=writing
                     )
-            return any(row.state == InputState.OPEN for row in statements.question_rows(connection, task_id))
+            rows = statements.question_rows(connection, task_id)
+            return any(row.state == InputState.OPEN and row.generation == task.generation for row in rows)
 
         return await self.database.write(work)
+
+    async def take_back_answer(self, task_id: str, key: str) -> None:
+        """Forgets an answer that the backend refused, so that the question may be put again under another key."""
+        await self.database.write(lambda connection: statements.withdraw_answer(connection, task_id, key))
 
     async def questions(self, task_id: str) -> tuple[Question, ...]:
         """Every question of a task, settled ones included."""

@@ -50,7 +50,7 @@ def task_view(view: View, *, limits: Limits, wording: Wording) -> Json:
         body["inputRequests"] = {
             question.key: elicitation(question.request)
             for question in view.questions
-            if question.state is InputState.OPEN
+            if question.state is InputState.OPEN and question.generation == task.generation
         }
     if task.ending in DISPOSITIONS and task.cause is not None:
         body["result"] = dict(view.result) if view.result is not None else wording.completed(task.cause)

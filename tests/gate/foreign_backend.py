@@ -12,6 +12,7 @@ from typing import Any
 
 from mcp_gate.backend import (
     Accepted,
+    AnswerRefused,
     BackendStatus,
     BackendUnavailable,
     DecisionPointUnavailable,
@@ -64,6 +65,7 @@ class ForeignBackend:
     retry_after: float | None = None
     pending: timedelta = timedelta(hours=1)
     has_cancel: bool = True
+    refuses_answers: bool = False
 
     # The protocol ---------------------------------------------------------------------------------------------------
 
@@ -145,6 +147,8 @@ class ForeignBackend:
         if self.is_down:
             raise BackendUnavailable
         self.answers.append((handle.task_id, version, dict(answer)))
+        if self.refuses_answers:
+            raise AnswerRefused
 
     def _status(self, task_id: str) -> BackendStatus:
         task = self.tasks[task_id]

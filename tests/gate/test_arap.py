@@ -13,6 +13,7 @@ from mcp_gate.arap import ArapBackend
 from mcp_gate.arap_channel import Channel, metadata_url
 from mcp_gate.backend import (
     Accepted,
+    AnswerRefused,
     BackendUnavailable,
     DecisionPointUnavailable,
     Denial,
@@ -505,6 +506,25 @@ async def test_a_question_of_the_reviewer_comes_with_its_schema_and_its_answer_g
     assert status.handle is not None
     await backend.answer(status.handle, 3, {"project": "q4"})
     assert service.received[-1].json() == {"version": 3, "input": {"project": "q4"}}
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 422])
+async def test_an_answer_that_the_service_refuses_is_not_taken_for_delivered(
+    backend: ArapBackend, service: ScriptedService, status: int
+) -> None:
+    service.override = lambda got: httpx2.Response(status) if got.url.endswith("/q") else None
+    handle = Handle("arq_1", f"{HOST}/requests/arq_1", input_url=f"{HOST}/requests/arq_1/q")
+    with pytest.raises(AnswerRefused):
+        await backend.answer(handle, 3, {"project": "q4"})
+
+
+async def test_a_wait_beyond_every_float_is_a_long_one(backend: ArapBackend, service: ScriptedService) -> None:
+    context = b'{"decision": false, "context": {"next_action": "retry", "retry_after": 1' + b"0" * 400 + b"}}"
+    service.override = lambda got: httpx2.Response(200, content=context) if got.url.endswith("/evaluation") else None
+    denial = await backend.evaluate(QUESTION)
+    assert isinstance(denial, Denial)
+    assert denial.retry_after is not None
+    assert denial.retry_after > 10**9
 
 
 async def test_the_execution_report_goes_to_the_link_of_the_result(

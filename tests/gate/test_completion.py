@@ -15,11 +15,12 @@ from mcp_gate.errors import Unavailable
 from mcp_gate.events import Cause
 from mcp_gate.lifecycle import Ending, Phase
 from mcp_gate.limits import Limits
+from mcp_gate.tables import InputState
 from mcp_gate.tables import submission as submission_table
 from mcp_gate.tables import task as task_table
 from mcp_gate.texts import DISPOSITION, ENVELOPE, Wording
 from tests.gate.foreign_backend import CANARY, requestable
-from tests.gate.kit import ALICE, Kit
+from tests.gate.kit import ALICE, Killed, Kit
 
 pytestmark = pytest.mark.anyio
 
@@ -278,6 +279,46 @@ async def test_retry_after_of_the_status_source_is_honoured(kit: Kit) -> None:
     assert len(kit.backend.status_reads) == 1
 
 
+WAITS = [(0.0, 5), (0.001, 5), (7.0, 7), (1e18, None), (float("inf"), None), (float("nan"), 5)]
+
+
+@pytest.mark.requirement("PEP-44", "PEP-45", "PEP-49")
+@pytest.mark.parametrize("asked_by", ["status", "outage", "re-evaluation", "resubmission", "submission"])
+@pytest.mark.parametrize(("asked", "wait"), WAITS)
+async def test_a_wait_that_is_asked_for_neither_spins_nor_overflows(
+    make_kit: Callable[..., Kit], asked: float, wait: float | None, asked_by: str
+) -> None:
+    """Whoever asks: at least the first pause between polls, at most the clock that runs."""
+    kit = make_kit()
+    kit.backend.born = {"retry_after": asked} if asked_by == "submission" else {}
+    task_id = await kit.open()
+    most = 3600.0
+    match asked_by:
+        case "status":
+            kit.backend.tasks[kit.backend.last]["retry_after"] = asked
+        case "outage":
+            kit.backend.is_down, kit.backend.retry_after = True, asked
+        case "re-evaluation":
+            most = 900.0
+            kit.backend.approve()
+            kit.backend.policy = script([Denial("grant_pending", "retry", retry_after=asked)])
+        case "resubmission":
+            kit.backend.approve()
+
+            def down(*_: object) -> Denial:
+                kit.backend.is_down, kit.backend.retry_after = True, asked
+                return requestable(7)
+
+            kit.backend.policy = down
+        case _:
+            most = 7 * 86_400.0
+    if asked_by != "submission":
+        await kit.step(task_id)
+    due = (await kit.stored(task_id)).next_due
+    assert due is not None
+    assert (due - kit.clock()).total_seconds() == (most if wait is None else wait)
+
+
 @pytest.mark.requirement("PEP-47", "PEP-46")
 async def test_an_unreachable_status_source_ends_a_task_only_at_its_deadline(kit: Kit) -> None:
     task_id = await kit.open()
@@ -329,6 +370,39 @@ async def test_a_deadline_that_the_backend_moves_moves_the_ttl(make_kit: Callabl
     assert after["ttlMs"] == 12 * 3_600_000
     assert after["createdAt"] == before["createdAt"]
     await relaxed.aclose()
+
+
+@pytest.mark.requirement("PEP-46")
+async def test_a_deadline_that_the_backend_moves_earlier_holds(kit: Kit) -> None:
+    """The task is over once it has passed, and an approval that comes later grants nothing."""
+    task_id = await kit.open()
+    kit.backend.tasks[kit.backend.last]["expires_at"] = kit.clock() + timedelta(seconds=60)
+    kit.clock.advance(61)
+    before = (await kit.get(task_id))["ttlMs"]
+    await kit.step(task_id)
+    assert await ending(kit, task_id) == (Ending.DENIED_NOT_EXECUTED, Cause.EXPIRED)
+    assert (await kit.get(task_id))["ttlMs"] == before
+    kit.backend.approve()
+    await kit.step(task_id)
+    assert kit.tool.calls == []
+
+
+@pytest.mark.requirement("PEP-41")
+async def test_an_approval_that_ended_after_it_was_noticed_is_not_even_presented(kit: Kit) -> None:
+    """The gate died between noticing the approval and re-evaluating, and comes back too late."""
+    kit.crash_at = "grant.stored"
+    task_id = await approved(kit, seconds=60)
+    with pytest.raises(Killed):
+        await kit.step(task_id)
+    again = await kit.restarted()
+    assert await again.phase(task_id) is Phase.GRANTED
+    asked = len(kit.backend.evaluations)
+    kit.clock.advance(60)
+    await again.step(task_id)
+    assert len(kit.backend.evaluations) == asked
+    assert await ending(again, task_id) == (Ending.DENIED_NOT_EXECUTED, Cause.EXPIRED)
+    assert kit.tool.calls == []
+    await again.aclose()
 
 
 @pytest.mark.requirement("PEP-106", "PEP-118")
@@ -476,6 +550,79 @@ async def test_a_decision_ends_the_question(kit: Kit) -> None:
     kit.backend.approve()
     await kit.step(task_id)
     assert await ending(kit, task_id) == (Ending.APPROVED_EXECUTED, Cause.EXECUTED)
+
+
+def reply(key: str, ticket: str) -> dict[str, Any]:
+    return {key: {"action": "accept", "content": {"ticket": ticket}}}
+
+
+@pytest.mark.requirement("PEP-85", "PEP-92")
+async def test_a_question_ends_with_its_generation_and_no_later_one_gets_its_answer(kit: Kit) -> None:
+    """Both generations ask version 1, and the client answers both, in either order."""
+    task_id = await kit.open()
+    kit.backend.policy = script([requestable(7), Permit()])
+    kit.backend.ask(1, message="Why the first?")
+    await kit.step(task_id)
+    first = kit.backend.last
+    kit.backend.tasks[first]["input"] = None
+    kit.backend.approve()
+    await kit.step(task_id)
+    kit.backend.ask(1, message="Why the second?")
+    await kit.step(task_id)
+    assert (await kit.task(task_id)).generation == 2
+    assert list((await kit.get(task_id))["inputRequests"]) == ["input-2-1"]
+    await kit.engine.update(task_id, ALICE, reply("input-1-1", "FOR-FIRST"))
+    assert (await kit.get(task_id))["status"] == "input_required"
+    await kit.engine.update(task_id, ALICE, reply("input-2-1", "FOR-SECOND"))
+    assert (await kit.get(task_id))["status"] == "working"
+    await kit.engine.update(task_id, ALICE, reply("input-1-1", "FOR-FIRST"))
+    await kit.engine.deliver()
+    assert kit.backend.answers == [(kit.backend.last, 1, {"ticket": "FOR-SECOND"})]
+    assert kit.backend.last != first
+
+
+@pytest.mark.requirement("PEP-85")
+@pytest.mark.parametrize("left_by", ["approval", "denial", "cancellation", "expiry", "withdrawal"])
+async def test_no_question_stays_open_when_its_phase_ends(kit: Kit, left_by: str) -> None:
+    task_id = await kit.open()
+    kit.backend.ask(1)
+    await kit.step(task_id)
+    match left_by:
+        case "approval":
+            kit.backend.policy = lambda *_: RETRY
+            kit.backend.approve()
+        case "denial":
+            kit.backend.end("denied")
+        case "cancellation":
+            await kit.engine.cancel(task_id, ALICE)
+        case "expiry":
+            kit.clock.advance(3600)
+        case _:
+            kit.backend.tasks[kit.backend.last]["input"] = None
+    await kit.step(task_id)
+    assert [found.state for found in await kit.store.questions(task_id)] == [InputState.WITHDRAWN]
+
+
+@pytest.mark.requirement("PEP-85")
+async def test_a_question_that_comes_back_is_asked_under_another_key_a_few_times(kit: Kit) -> None:
+    task_id = await kit.open()
+    keys: list[str] = []
+    for _ in range(7):
+        kit.backend.ask(1)
+        await kit.step(task_id)
+        keys += (await kit.get(task_id)).get("inputRequests", {})
+        kit.backend.tasks[kit.backend.last]["input"] = None
+        await kit.step(task_id)
+        assert (await kit.get(task_id))["status"] == "working"
+    assert keys == ["input-1-1", "input-1-1-2", "input-1-1-3", "input-1-1-4", "input-1-1-5"]
+
+
+@pytest.mark.parametrize("version", [2**31, -(2**63), 10**30])
+async def test_a_question_whose_version_cannot_be_kept_is_not_asked(kit: Kit, version: int) -> None:
+    task_id = await kit.open()
+    kit.backend.ask(version)
+    await kit.step(task_id)
+    assert (await kit.get(task_id))["status"] == "working"
 
 
 async def test_a_question_that_no_form_can_carry_is_not_asked(kit: Kit) -> None:

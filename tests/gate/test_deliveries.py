@@ -107,3 +107,35 @@ async def test_an_orphan_that_the_backend_refuses_is_settled(kit: Kit) -> None:
 async def _open_tasks(kit: Kit) -> list[tuple[str, None]]:
     due = await kit.engine._core.duty.due(kit.clock() + timedelta(days=1))
     return [(task_id, None) for task_id in due]
+
+
+@pytest.mark.requirement("PEP-85")
+async def test_an_answer_that_the_backend_refuses_is_asked_for_once_more(kit: Kit) -> None:
+    """It is not sent again, and the client is told, because its question is open under a new key."""
+    task_id = await kit.open()
+    kit.backend.ask(1)
+    await kit.step(task_id)
+    kit.backend.refuses_answers = True
+    await kit.engine.update(task_id, ALICE, {"input-1-1": {"action": "accept", "content": {"ticket": "INC-7"}}})
+    await kit.engine.deliver()
+    assert await states(kit, task_id) == [("answer", "dead", 1)]
+    await kit.step(task_id)
+    assert list((await kit.get(task_id))["inputRequests"]) == ["input-1-1-2"]
+    kit.backend.refuses_answers = False
+    await kit.engine.update(task_id, ALICE, {"input-1-1-2": {"action": "accept", "content": {"ticket": "INC-8"}}})
+    await kit.engine.deliver()
+    await kit.step(task_id)
+    assert (await kit.get(task_id))["status"] == "working"
+    assert [answer for _, _, answer in kit.backend.answers] == [{"ticket": "INC-7"}, {"ticket": "INC-8"}]
+
+
+async def test_a_refused_answer_to_what_is_no_longer_asked_troubles_nobody(kit: Kit) -> None:
+    task_id = await kit.open()
+    kit.backend.ask(1)
+    await kit.step(task_id)
+    kit.backend.refuses_answers = True
+    await kit.engine.update(task_id, ALICE, {"input-1-1": {"action": "accept", "content": {"ticket": "INC-7"}}})
+    kit.backend.tasks[kit.backend.last]["input"] = None
+    await kit.engine.deliver()
+    await kit.step(task_id)
+    assert (await kit.get(task_id))["status"] == "working"

@@ -1,7 +1,7 @@
 """Claim and execution. Provenance: SEP-2848 "Completion", "Cancellation"; PEP-I, PEP-J; design section 8, Executor."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
@@ -13,15 +13,16 @@ from sqlalchemy import update
 from structlog.testing import capture_logs
 
 from mcp_gate import invocation
-from mcp_gate.backend import Permit
-from mcp_gate.events import Cause
+from mcp_gate.backend import Denial, Permit
+from mcp_gate.database import StoreUnavailable
+from mcp_gate.events import Cause, Event, ToolReturned
 from mcp_gate.execution import Executed, NoResponse, Outcome, ReceivedError, ToolCall
-from mcp_gate.lifecycle import Ending, Phase
+from mcp_gate.lifecycle import Ending, GateTask, Phase, Refused
 from mcp_gate.limits import Limits
 from mcp_gate.tables import task as task_table
 from mcp_gate.texts import DISPOSITION, ENVELOPE
 from tests.crash.processes import locked, until
-from tests.gate.foreign_backend import CANARY
+from tests.gate.foreign_backend import CANARY, requestable
 from tests.gate.kit import ALICE, TRANSFER, Killed, Kit
 
 pytestmark = pytest.mark.anyio
@@ -187,6 +188,28 @@ async def test_a_shutdown_in_the_middle_of_a_call_leaves_the_outcome_unknown(kit
     assert (await kit.task(task_id)).ending is Ending.OUTCOME_UNKNOWN
     await kit.step(task_id)
     assert len(kit.tool.calls) == 1
+
+
+@pytest.mark.requirement("PEP-125", "PEP-126")
+async def test_artifacts_of_every_generation_are_withheld(kit: Kit) -> None:
+    """Three requests for one call; the tool heard of all of them."""
+    task_id = await kit.open()
+    answers: Iterator[Permit | Denial] = iter([requestable(7), requestable(8), Permit()])
+    kit.backend.policy = lambda *_: next(answers)
+    heard: list[str] = []
+    for number in (1, 7, 8):
+        task = kit.backend.last
+        kit.backend.approve()
+        heard += [task, f"appr-{CANARY}-{task}", f"https://backend.example/tasks/{task}/report"]
+        heard += [f"eval-{CANARY}-{number}", f"token-{CANARY}-{number}", kit.backend.submissions[-1][0]]
+        kit.tool.answer = Executed({"content": [], "structuredContent": {"heard": [*heard]}}, is_error=False)
+        await kit.step(task_id)
+    assert (await kit.task(task_id)).generation == 3
+    assert len(set(heard)) == 18
+    told = (await kit.get(task_id))["result"]["structuredContent"]["heard"]
+    assert len(told) == 18
+    assert [text for text in told if "[withheld]" not in text] == []
+    assert CANARY not in json.dumps(told)
 
 
 @pytest.mark.requirement("PEP-125", "PEP-126")
@@ -373,7 +396,6 @@ async def test_an_outcome_is_stored_when_the_database_is_free_again(
 ) -> None:
     """What the tool answered exists in this process alone, so one failed write must not lose it."""
     monkeypatch.setattr(invocation, "STORE_REST_SECONDS", 0.001)
-    monkeypatch.setattr(invocation, "STORE_ATTEMPTS", 100_000)
     kit = make_kit()
     await kit.store.database.write(lambda connection: connection.exec_driver_sql("PRAGMA busy_timeout = 1"))
     task_id = await granted(kit)
@@ -384,4 +406,31 @@ async def test_an_outcome_is_stored_when_the_database_is_free_again(
             await until(lambda: any(entry["event"] == "outcome_not_stored" for entry in logs), "the write failed")
             lock.close()
     assert (await kit.get(task_id))["result"]["_meta"][DISPOSITION] == "approved-executed"
+    assert len(kit.tool.calls) == 1
+
+
+@pytest.mark.requirement("PEP-112")
+async def test_an_outcome_that_cannot_be_stored_is_kept_until_the_execution_deadline_and_no_longer(
+    make_kit: Callable[..., Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many writes that takes; from the deadline on anybody may end the claim as unknown."""
+    monkeypatch.setattr(invocation, "STORE_REST_SECONDS", 0)
+    kit = make_kit()
+    task_id = await granted(kit)
+    transact, tried = kit.store.transact, 0
+
+    async def away(moved: str, event: Event, **how: Any) -> GateTask | Refused:
+        nonlocal tried
+        if not isinstance(event, ToolReturned):
+            return await transact(moved, event, **how)
+        tried += 1
+        kit.clock.advance(20)
+        raise StoreUnavailable("database: can't be reached")
+
+    monkeypatch.setattr(kit.store, "transact", away)
+    with anyio.fail_after(5), pytest.raises(StoreUnavailable):
+        await kit.step(task_id)
+    assert tried == 30
+    await kit.engine.step(task_id)
+    assert (await kit.task(task_id)).ending is Ending.OUTCOME_UNKNOWN
     assert len(kit.tool.calls) == 1

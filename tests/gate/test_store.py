@@ -9,13 +9,14 @@ from sqlalchemy import insert, update
 from sqlalchemy.exc import IntegrityError
 
 from mcp_gate import statements
-from mcp_gate.events import Approved, BackendEnded, Cancel, Cause, Expire, InputAsked
+from mcp_gate.backend import InputQuestion
+from mcp_gate.events import Approved, BackendEnded, Cancel, Cause, Expire, InputAsked, InputSettled
 from mcp_gate.lifecycle import GateTask, Phase, Refused
 from mcp_gate.limits import Limits
 from mcp_gate.records import Changes
-from mcp_gate.tables import Instant, outcome, task
+from mcp_gate.tables import Instant, outcome, question, task
 from tests.clock import START
-from tests.gate.kit import Kit
+from tests.gate.kit import Killed, Kit
 
 pytestmark = pytest.mark.anyio
 
@@ -150,6 +151,40 @@ async def test_a_claim_is_good_for_one_invocation(kit: Kit) -> None:
     await kit.step(task_id)
     assert begun == [False, False]
     assert len(kit.tool.calls) == 1
+
+
+@pytest.mark.requirement("PEP-111", "PEP-113")
+async def test_a_claim_begins_once_even_for_its_own_worker(kit: Kit) -> None:
+    """Nothing but the first beginning differs: same worker, same version, in time."""
+    task_id = await kit.open()
+    kit.backend.approve()
+    kit.crash_at = "claim.committed"
+    with pytest.raises(Killed):
+        await kit.step(task_id)
+    kit = await kit.restarted()
+    claimed, writing = await kit.task(task_id), kit.engine._core.writing
+    assert claimed.worker is not None
+    begun = [await kit.store.begin_invocation(claimed, worker=claimed.worker, writing=writing) for _ in range(3)]
+    assert begun == [True, False, False]
+    await kit.aclose()
+
+
+@pytest.mark.requirement("PEP-92")
+async def test_an_answer_settles_no_question_of_another_generation(kit: Kit) -> None:
+    """Forced: a question of the generation before is open, and its key is known."""
+    task_id = await kit.open()
+    writing = kit.engine._core.writing
+    for version in (1, 2, 2):
+        asked = Changes(question=InputQuestion("Why?", {"type": "object"}, version))
+        await kit.store.transact(task_id, InputSettled(1), writing=writing)
+        await kit.store.transact(task_id, InputAsked(1), writing=writing, changes=asked)
+    stale = update(question).where(question.c.key == "input-1-1").values(state="open", generation=0)
+    await kit.store.database.write(lambda connection: connection.execute(stale))
+    assert await kit.store.settle_inputs(task_id, {"input-1-1": {"ticket": "INC-7"}}, writing=writing)
+    assert not await kit.store.settle_inputs(task_id, {"input-1-2-2": None}, writing=writing)
+    states = {found.key: found.state for found in await kit.store.questions(task_id)}
+    assert states == {"input-1-1": "open", "input-1-2": "withdrawn", "input-1-2-2": "declined"}
+    assert await kit.engine.deliver() == 0
 
 
 async def test_a_callers_transition_is_retried_on_the_state_that_it_finds(kit: Kit) -> None:
