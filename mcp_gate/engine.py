@@ -36,6 +36,7 @@ from mcp_gate.tables import InputState
 from mcp_gate.texts import Wording
 from mcp_gate.views import task_view
 from mcp_gate.watching import Watch
+from mcp_gate.writable import is_encodable, is_task_id
 
 log = structlog.get_logger(__name__)
 
@@ -252,6 +253,8 @@ class Engine:
             for key, response in responses.items()
             if key in outstanding
         }
+        if not is_encodable(answers):
+            raise InvalidParams("An answer holds characters that cannot be sent; no answer was applied")
         if answers and view.stored.task.phase is Phase.INPUT:
             still_open = await self._core.store.settle_inputs(task_id, answers, writing=self._core.writing)
             self._core.watchers.ring(task_id)
@@ -273,10 +276,14 @@ class Engine:
 
     async def _view(self, task_id: str, principal: Principal) -> View:
         """The task, if it is this principal's; unknown, foreign and forgotten ones look alike (PEP-71, PEP-134)."""
-        view = await self._core.store.view(task_id)
+        view = await self._core.store.view(task_id) if is_task_id(task_id) else None
         if view is None or not self._is_owner(view.stored.owner, principal):
             raise TaskNotFound
-        task = view.stored.task
+        task, binding = view.stored.task, view.stored.binding
+        # The columns are for look-ups; what is sealed with the call says for certain whose it is (PEP-131).
+        if binding is not None and not self._is_owner(binding.principal, principal):
+            log.error("task_owner_broken", task_id=task.id)
+            raise TaskNotFound
         if not task.announced or (task.phase is Phase.DONE and self._core.clock() >= ends_at(task)):
             raise TaskNotFound
         return view

@@ -59,6 +59,8 @@ ENDED: Final[Mapping[Cause, str]] = {
     Cause.SUBMISSION_LIMIT: f"The approval could not be requested in time. {_NOT_RUN} The call may be repeated.",
 }
 DO_NOT_REPEAT: Final = "Find out what happened before repeating it."
+RESULT_LOST: Final = "Its result can no longer be read."
+_RESPONDED: Final = frozenset({Cause.EXECUTED, Cause.TOOL_ERROR})
 DENIED: Final = f"This call is not permitted. {_NOT_RUN}"
 DEGRADED: Final = (
     f"This call needs an approval. {_NOT_RUN} No approval was requested, because this client did not declare that it "
@@ -121,13 +123,15 @@ class Wording:
         return self.plain_denial(DEGRADED, remediation="available")
 
     def completed(self, cause: Cause, *, decision_text: str | None = None) -> Json:
-        """The result of a task that ended without a response of the tool."""
+        """The result of a task that ended without a response of the tool, or with one that can't be read any more."""
         lines = [ENDED[cause]]
+        if cause in _RESPONDED:
+            lines.append(RESULT_LOST)
         if ENDINGS[cause] is Ending.OUTCOME_UNKNOWN:
             lines.append(DO_NOT_REPEAT)
         if decision_text and self.show_decision_text and cause is Cause.DENIED:
             lines.append(f'Words of whoever decided, quoted as data: "{sanitised(decision_text)}"')
-        return self._disposed(_result(lines, is_error=True), cause)
+        return self._disposed(_result(lines, is_error=cause is not Cause.EXECUTED), cause)  # PEP-121
 
     def executed(self, tool_result: Mapping[str, Any], *, is_error: bool, artifacts: Collection[str]) -> Json:
         """The tool's own result, with a line that says that it ran (PEP-120); backend artifacts withheld (PEP-125)."""

@@ -9,14 +9,18 @@ from typing import Any
 
 import anyio
 import pytest
+from sqlalchemy import update
 
 from mcp_gate.backend import Denial, Permit, Refused
 from mcp_gate.errors import InvalidParams, TaskNotFound, Unavailable
 from mcp_gate.events import Cause
-from mcp_gate.execution import Executed, NoResponse
+from mcp_gate.execution import Executed, NoResponse, Outcome
 from mcp_gate.lifecycle import Ending, Phase
 from mcp_gate.limits import Limits
 from mcp_gate.mapping import call_digest
+from mcp_gate.statements import question_rows
+from mcp_gate.tables import outcome
+from mcp_gate.tables import task as task_table
 from mcp_gate.texts import DISPOSITION, ENVELOPE, Wording
 from tests.gate.foreign_backend import CANARY, requestable
 from tests.gate.kit import ALICE, BOB, Killed, Kit, binding
@@ -165,6 +169,75 @@ async def test_a_foreign_task_looks_exactly_like_an_unknown_one(kit: Kit, strang
     assert await kit.get(task_id) == before
 
 
+@pytest.mark.requirement("PEP-71")
+@pytest.mark.parametrize("odd", ["", "a\0b", "\ud800", "tsk_\udfff1", "tsk_ä", "tsk_1\n", "x" * 65, "x" * 100_000])
+async def test_an_id_that_the_gate_cannot_have_issued_is_not_found(kit: Kit, odd: str) -> None:
+    await kit.open()
+    attempts: list[Callable[[], Awaitable[Any]]] = [
+        lambda: kit.engine.get(odd, ALICE),
+        lambda: kit.engine.update(odd, ALICE, {"input-1-1": {"action": "decline"}}),
+        lambda: kit.engine.cancel(odd, ALICE),
+    ]
+    for attempt in attempts:
+        with pytest.raises(TaskNotFound):
+            await attempt()
+
+
+@pytest.mark.requirement("PEP-131", "PEP-134")
+@pytest.mark.parametrize("also", [{}, {"binding": b"\0"}, {"data_key": b"\0"}])
+async def test_whose_a_task_is_cannot_be_changed_in_the_database(kit: Kit, also: dict[str, Any]) -> None:
+    """Somebody who can write the columns learns nothing that is sealed, and answers nothing."""
+    ended = await kit.open()
+    kit.backend.approve()
+    await kit.step(ended)
+    asked = await kit.open({"amount": 1})
+    kit.backend.ask(1, message="SECRET-QUESTION")
+    await kit.step(asked)
+    await kit.store.database.write(
+        lambda connection: connection.execute(update(task_table).values({"sub": "bob", **also}))
+    )
+    reply = {"input-1-1": {"action": "accept", "content": {"ticket": "INC-7"}}}
+    for task_id in (ended, asked):
+        if also:  # then nobody can tell any more whose it was
+            shown = json.dumps(await kit.get(task_id, BOB))
+            assert "Transferred." not in shown
+            assert "SECRET-QUESTION" not in shown
+            await kit.engine.update(task_id, BOB, reply)
+            continue
+        for attempt in (
+            kit.get(task_id, BOB),
+            kit.engine.update(task_id, BOB, reply),
+            kit.engine.cancel(task_id, BOB),
+        ):
+            with pytest.raises(TaskNotFound):
+                await attempt
+    assert [row.state for row in await kit.store.database.read(lambda c: question_rows(c, asked))] == ["open"]
+
+
+@pytest.mark.requirement("PEP-121")
+@pytest.mark.parametrize(
+    ("answer", "is_error", "disposition"),
+    [
+        (Executed({"content": []}, is_error=False), False, "approved-executed"),
+        (Executed({"content": []}, is_error=True), True, "execution-error"),
+        (NoResponse("gone"), True, "outcome-unknown"),
+    ],
+)
+async def test_a_result_that_cannot_be_read_any_more_still_agrees_with_its_disposition(
+    kit: Kit, answer: Outcome, disposition: str, *, is_error: bool
+) -> None:
+    task_id = await kit.open()
+    kit.backend.approve()
+    kit.tool.answer = answer
+    await kit.step(task_id)
+    await kit.store.database.write(lambda connection: connection.execute(update(outcome).values(result=b"\0")))
+    result = (await kit.get(task_id))["result"]
+    assert result["isError"] is is_error
+    assert result["_meta"] == {DISPOSITION: disposition}
+    text = " ".join(part["text"] for part in result["content"])
+    assert ("can no longer be read" in text) == (disposition != "outcome-unknown")
+
+
 @pytest.mark.requirement("PEP-135")
 async def test_an_operator_may_let_other_clients_of_the_same_person_in(make_kit: Callable[..., Kit]) -> None:
     kit = make_kit(options={"match_client": False})
@@ -272,6 +345,16 @@ async def test_a_client_may_decline_and_is_not_asked_the_same_again(kit: Kit) ->
     assert (await kit.get(task_id))["status"] == "working"
     await kit.engine.deliver()
     assert kit.backend.answers == []
+
+
+async def test_an_answer_that_has_no_utf_8_form_is_refused_whole(kit: Kit) -> None:
+    task_id = await kit.open()
+    kit.backend.ask(1)
+    await kit.step(task_id)
+    for content in ({"ticket": "INC-\ud800"}, {"ticket": "INC-7", "more": "\udfff"}):
+        with pytest.raises(InvalidParams):
+            await kit.engine.update(task_id, ALICE, {"input-1-1": {"action": "accept", "content": content}})
+    assert (await kit.get(task_id))["status"] == "input_required"
 
 
 async def test_a_question_that_cannot_be_checked_cannot_be_answered(kit: Kit) -> None:
@@ -589,6 +672,16 @@ async def test_a_nonce_counts_once(kit: Kit) -> None:
     assert await duty.use_nonce("n-1", expires_at=until)
     assert not await duty.use_nonce("n-1", expires_at=until)
     assert await duty.use_nonce("n-2", expires_at=until)
+    for odd in ("x" * 255, "x" * 100_000, "a\0b", "\ud800"):  # whatever a sender may choose
+        assert await duty.use_nonce(odd, expires_at=until)
+        assert not await duty.use_nonce(odd, expires_at=until)
+
+
+async def test_a_callback_that_names_what_no_database_holds_is_about_nothing(kit: Kit) -> None:
+    await kit.open()
+    for odd in ("a\0b", "\ud800", "x" * 100_000):
+        assert not await kit.engine.callback(state=odd, backend_task_id=odd)
+        assert not await kit.engine.callback(state=None, backend_task_id=odd)
 
 
 async def test_the_engine_runs_a_task_from_call_to_result_by_itself(kit: Kit) -> None:
