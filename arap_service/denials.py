@@ -177,7 +177,7 @@ def _sign(ctx: Context, caller: Caller, denied: _Denied, *, token_id: str) -> st
     if denied.actor:
         claims["actor"] = [{"sub": sub} if iss is None else {"iss": iss, "sub": sub} for iss, sub in denied.actor]
     try:
-        return sign_short(ctx.keys, Use.BINDING, claims, BINDING_TYP)
+        return sign_short(ctx.keys, Use.BINDING, claims, BINDING_TYP, reserve=RESERVE)
     except RuntimeError:
         ctx.log.exception("binding_token_not_signed")
         return None

@@ -14,10 +14,10 @@ RESERVE: Final = 4096
 """By how much the claims of an approval may exceed those of its denial, in characters of the token."""
 
 
-def sign_short(keys: Keys, use: Use, claims: Mapping[str, Any], typ: str) -> str:
-    """A token over `claims`, without the inline objects where they would make it too long to be read."""
+def sign_short(keys: Keys, use: Use, claims: Mapping[str, Any], typ: str, *, reserve: int = 0) -> str:
+    """A token over `claims`, without the inline objects where they would make it too long; see `is_readable`."""
     token = keys.sign(use, claims, typ)
-    if is_readable(token):
+    if is_readable(token, reserve=reserve):
         return token
     return keys.sign(use, {name: value for name, value in claims.items() if name not in INLINE}, typ)
 
