@@ -106,7 +106,8 @@ class _Case:
         return response
 
     def _record(self, session: WriteSession, approval_id: str) -> ApprovalRecord | None:
-        found = find_approval(session, approval_id)
+        # PDP-65: a revocation comes wholly before or wholly after, in the audit chain as well.
+        found = find_approval(session, approval_id, for_update=True)
         if found is None:
             return None
         try:

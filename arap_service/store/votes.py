@@ -38,13 +38,12 @@ def approval_of(session: Session, task_id: str, *, item: int = 0) -> Approval | 
     ).first()
 
 
-def find_approval(session: Session, approval_id: str) -> tuple[Approval, Task] | None:
-    """An approval with the task that it belongs to."""
+def find_approval(session: Session, approval_id: str, *, for_update: bool = False) -> tuple[Approval, Task] | None:
+    """An approval with the task that it belongs to; `for_update` keeps others from ending it in this transaction."""
     if not is_storable(approval_id):
         return None
-    found = session.exec(
-        select(Approval, Task).join(Task, col(Task.id) == col(Approval.task_id)).where(Approval.id == approval_id)
-    ).first()
+    wanted = select(Approval, Task).join(Task, col(Task.id) == col(Approval.task_id)).where(Approval.id == approval_id)
+    found = session.exec(wanted.with_for_update(of=Approval) if for_update else wanted).first()
     return None if found is None else (found[0], found[1])
 
 
