@@ -5,6 +5,7 @@ Design.md sections 4 and 7; GOV-15, ARS-126.
 """
 
 import json
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -13,6 +14,7 @@ from arap_service.domain.visible import visible
 from arap_service.protocol.canonical import json_pointer
 
 DOTS: Final = "••••••"
+_NAME_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 Path = tuple[str | int, ...]
 Reveal = Literal["whole"] | Sequence[str]
 
@@ -36,7 +38,10 @@ class Revealed:
 
 
 def reveal(value: Any, *, allowed: Reveal, mask: Collection[str]) -> Revealed:
-    """The values that `allowed` (JSON pointers, or the whole) covers; members named in `mask` become dots."""
+    """The values that `allowed` (JSON pointers, or the whole) covers; members named in `mask` become dots.
+
+    A member is named in `mask` when some of the words of its name are: `db_password` and `githubToken` are secrets too.
+    """
     secret = frozenset(_plain(name) for name in mask)
     pointers = None if allowed == "whole" else tuple(allowed)
     shown: list[Shown] = []
@@ -57,7 +62,7 @@ def _leaves(value: Any, secret: Collection[str]) -> Iterator[tuple[Path, Any, bo
     waiting: list[tuple[Path, Any]] = [((), value)]
     while waiting:
         path, here = waiting.pop()
-        if path and isinstance(path[-1], str) and _plain(path[-1]) in secret:
+        if path and isinstance(path[-1], str) and _is_secret(path[-1], secret):
             yield path, here, True
         elif isinstance(here, dict) and here:
             waiting.extend([((*path, name), inner) for name, inner in here.items()][::-1])
@@ -74,6 +79,22 @@ def _text(leaf: Any) -> str:
 def _plain(name: str) -> str:
     """A member's name as `mask` compares it: `apiKey`, `API-key` and `api_key` are one."""
     return "".join(char for char in name.casefold() if char.isalnum())
+
+
+def _is_secret(name: str, secret: Collection[str]) -> bool:
+    if _plain(name) in secret:
+        return True
+    longest = max(map(len, secret), default=0)
+    words = [word.casefold() for word in _NAME_WORD.findall(name)]
+    for begin in range(len(words)):
+        run = ""
+        for word in words[begin:]:
+            run += word
+            if run in secret:
+                return True
+            if len(run) > longest:
+                break
+    return False
 
 
 def _is_within(pointer: str, allow: str) -> bool:

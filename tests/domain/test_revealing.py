@@ -2,6 +2,7 @@
 
 import pytest
 
+from arap_service.domain.policy import DEFAULT_MASK
 from arap_service.domain.revealing import DOTS, Revealed, Shown, reveal
 
 MASK = ("password", "api_key")
@@ -35,6 +36,40 @@ def test_secret_is_masked_however_it_is_spelt(name: str) -> None:
     revealed = reveal(value, allowed="whole", mask=MASK)
     assert revealed.shown == (shown(f"/login/{name}", DOTS, masked=True), shown("/user", "ada"))
     assert "canary" not in repr(revealed)
+
+
+SECRETS = ("db_password", "githubToken", "x-api-key", "X-API-Key", "aws_secret_access_key", "auth", "bearer", "APIKey")
+SECRETS += (
+    "AUTH_HEADER",
+    "dbPassword2",
+    "userPIN",
+    "stripe.secret",
+    "passwort_password",
+    "\u00fcberToken",
+    "Set-Cookie",
+)
+PLAIN = ("author", "shipping", "max_tokens", "keyboard", "secretary", "apis", "pinned", "passenger", "to", "amount", "")
+
+
+@pytest.mark.requirement("GOV-15")
+@pytest.mark.parametrize("name", SECRETS)
+def test_name_with_the_word_for_a_secret_in_it_is_masked(name: str) -> None:
+    """By the default list: secrets are seldom called by one word alone."""
+    revealed = reveal({name: "canary", "to": "DE1"}, allowed="whole", mask=DEFAULT_MASK)
+    assert [each.masked for each in revealed.shown] == [True, False]
+    assert "canary" not in repr(revealed)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_name_that_merely_contains_the_letters_is_shown(name: str) -> None:
+    """A reviewer who sees dots for everything approves anything."""
+    assert reveal({name: "x"}, allowed="whole", mask=DEFAULT_MASK).shown == (shown(f"/{name}", "x"),)
+
+
+def test_long_name_is_looked_through_in_time_that_grows_with_its_length() -> None:
+    """Names come from whoever calls the tool."""
+    name = "a_" * 200_000 + "password"
+    assert reveal({name: "canary"}, allowed="whole", mask=DEFAULT_MASK).shown[0].masked
 
 
 @pytest.mark.requirement("GOV-15")

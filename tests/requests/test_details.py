@@ -118,6 +118,27 @@ async def test_secrets_are_masked_and_hidden_members_named(world: World) -> None
     assert "canary" not in repr(quiet)
 
 
+@pytest.mark.requirement("GOV-15")
+async def test_allow_list_holds_for_what_is_stated_beside_the_call(world: World) -> None:
+    """Catalogue GOV-15: properties and context are no way around the list; what is no part of it is not missed."""
+    asked = question("quiet", customer="canary", note="canary")
+    asked["resource"]["properties"] = {"iban": "canary", "limit": {"a": "canary"}}
+    asked["subject"]["properties"] = {"salary": "canary"}
+    asked["action"]["properties"] = {"mode": "canary"}
+    quiet = await shown(world, asked)
+    assert (quiet.arguments, quiet.facts) == ((value("/to", "DE1"),), ())
+    assert quiet.hidden == (
+        "/amount",
+        "/subject/salary",
+        "/resource/iban",
+        "/resource/limit/a",
+        "/action/mode",
+        "/context/customer",
+        "/context/note",
+    )
+    assert "canary" not in repr(quiet)
+
+
 @pytest.mark.requirement("ARS-126")
 async def test_text_of_others_cannot_deceive(world: World) -> None:
     """Catalogue ARS-126: bidi, zero width, control and look-alikes, wherever text of others is shown."""
