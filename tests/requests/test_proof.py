@@ -1,5 +1,6 @@
 """Whether a submission rests on a fresh, unused, requestable denial, with tokens good and bad and denials on record."""
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -244,6 +245,56 @@ async def test_denial_on_record_is_compared_and_belongs_to_its_client(world: Wor
     assert await outcome(world, changed) is InvalidDenialBinding
     assert await outcome(world, {**asked, "denial": denial}, OTHER_GATE) is InvalidDenialBinding
     assert await outcome(world, {**asked, "denial": denial}) == "pending"
+
+
+async def test_token_belongs_to_the_client_that_was_denied(world: World) -> None:
+    """As a denial on record does: whoever else comes by a token can neither use nor spend it."""
+    body = await world.body()
+    assert await outcome(world, body, OTHER_GATE) is InvalidDenialBinding
+    assert await outcome(world, body) == "pending"
+    for client, expected in (("gate", "pending"), ("other-gate", InvalidDenialBinding)):
+        asked = question()
+        assert await outcome(world, bound(world, asked, world.token(asked, client_id=client))) == expected
+
+
+@pytest.mark.requirement("ARS-36")
+async def test_token_without_a_name_of_its_own_is_spent_in_every_spelling(world: World) -> None:
+    """An ES256 signature has a twin, and the last letter of its text some spare bits: all of them are one token."""
+    asked = question()
+    token = world.token(asked, without=["jti", "evaluation_id"])
+    claims, _, signature = token.rpartition(".")
+    twin = claims + "." + twin_of(signature)
+    assert twin != token
+    assert await outcome(world, bound(world, asked, token)) == "pending"
+    for same in (twin, token):
+        assert await outcome(world, bound(world, asked, same)) is InvalidDenialBinding
+    other = world.token(question(project="other"), without=["jti", "evaluation_id"])
+    assert await outcome(world, bound(world, question(project="other"), other)) == "pending"
+
+
+def twin_of(signature: str) -> str:
+    """The other signature that is as good: (r, n - s) for (r, s)."""
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    raw = base64.urlsafe_b64decode(signature + "==")
+    other = (order - int.from_bytes(raw[32:])).to_bytes(32)
+    return base64.urlsafe_b64encode(raw[:32] + other).rstrip(b"=").decode()
+
+
+@pytest.mark.requirement("ARS-36")
+async def test_spent_token_is_remembered_for_as_long_as_it_could_be_accepted(world: World) -> None:
+    """The tolerance for clocks accepts it after its deadline, so that the memory has to outlast that as well."""
+    body = await world.body()
+    submitted = await world.submit(body)
+    await requests.cancel(world.ctx, GATE, submitted.task["id"], None)
+    world.clock.advance(300 + world.ctx.settings.clock_skew_seconds - 5)
+    await workers.purge_due(world.ctx)
+    assert await outcome(world, body) is InvalidDenialBinding
+    world.clock.advance(5)
+    await workers.purge_due(world.ctx)
+    assert await outcome(world, body) is InvalidDenialBinding
+    world.clock.advance(2)
+    await workers.purge_due(world.ctx)
+    assert await outcome(world, body) is ExpiredDenial
 
 
 @pytest.mark.requirement("ARS-37")
