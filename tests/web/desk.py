@@ -122,3 +122,19 @@ async def transfer_request(app: FastAPI, context: Context) -> str:
     arguments = {"amount": 50_000, "to": "acct-991", "token": "hunter2-hunter2"}
     async with http(app, headers=bearer(context, "gate")) as gate:
         return await ask(gate, "wire_transfer", arguments, server="bank")
+
+
+async def decide(browser: Browser, task_id: str, decision: str, **fields: str) -> httpx2.Response:
+    """Open the request and send its form at once."""
+    seen = await browser.get(f"/desk/requests/{task_id}")
+    return await browser.submit(
+        f"/desk/requests/{task_id}/decision", seen=seen, decision=decision, **({"version": "1"} | fields)
+    )
+
+
+async def report(app: FastAPI, context: Context, task_id: str) -> None:
+    """What the enforcement point says after the call has run."""
+    said = {"disposition": "approved-executed", "at": "2026-04-30T20:01:00Z", "generation": 1}
+    async with http(app, headers=bearer(context, "gate")) as gate:
+        answer = await gate.post(f"/access/v1/request/{task_id}/report", json=said)
+    assert answer.is_success, answer.text
