@@ -92,7 +92,7 @@ class RemoteKeys:
         return kid in self._keys and self._is_within(self._fetched, FRESH_FOR)
 
     def _is_within(self, moment: datetime | None, span: timedelta) -> bool:
-        """Whether `moment` is no further from now than `span`; one in the future, by a clock set back, is no fresher."""
+        """Whether `moment` is no further from now than `span`; one in the future (a clock set back) is no fresher."""
         return moment is not None and abs(self._clock() - moment) <= span
 
 

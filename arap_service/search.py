@@ -141,7 +141,8 @@ async def _answer(ctx: Context, caller: Caller, policy: Policy, *, search: _Sear
         after = name
         if count % _BREATH == _BREATH - 1:
             await anyio.lowlevel.checkpoint()
-    token = "" if is_last else _token(ctx, _Place(after, place.limit), seal)
+    # A limit of nothing gets nowhere, however often it is asked for: the next page has another one.
+    token = "" if is_last else _token(ctx, _Place(after, place.limit or None), seal)
     return {"page": {"next_token": token, "count": len(results)}, "results": results}
 
 

@@ -63,8 +63,8 @@ def _split(url: str) -> SplitResult:
 
 def _identifier(url: str) -> str:
     parts = _split(url)
-    if parts.query or url.endswith(("/", "?", "#")):
-        raise ValueError("must have neither a query nor a trailing slash")  # PDP-27
+    if parts.query or url.endswith(("/", "?", "#")) or "|" in url:
+        raise ValueError("must have neither a query nor a trailing slash nor a bar")  # PDP-27
     return url
 
 
@@ -99,7 +99,7 @@ class _Part(BaseModel):
 class TrustedSigner(_Part):
     """Somebody whose signatures count: an identifier and where its keys are (PDP-33)."""
 
-    issuer: str = Field(min_length=1)
+    issuer: str = Field(pattern=r"^[^|]+$")  # what parts issuer and subject in the name of a principal
     jwks_uri: Endpoint
 
 

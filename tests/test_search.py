@@ -195,6 +195,11 @@ async def test_a_limit_of_nothing_returns_nothing_and_says_whether_there_is_some
     answer = await search_subjects(ctx, GATE, {**WHO, "page": {"limit": 0}})
     assert (answer["results"], answer["page"]["count"]) == ([], 0)
     assert answer["page"]["next_token"]
+    following: dict[str, Any] = {**WHO, "page": {"token": answer["page"]["next_token"]}}
+    assert await search_subjects(ctx, GATE, following) == await search_subjects(ctx, GATE, WHO)
+    following["page"]["limit"] = 0
+    with pytest.raises(InvalidRequest):  # or whoever goes over all pages would never come to an end
+        await search_subjects(ctx, GATE, following)
     unknown = {**WHO, "subject": {"type": "spaceship"}, "page": {"limit": 0}}
     assert (await search_subjects(ctx, GATE, unknown))["page"]["next_token"] == ""
 

@@ -76,6 +76,11 @@ def test_variable_that_is_no_json_is_refused_without_its_value(tmp_path: Path, m
         ({"identifer": "https://x.example"}, "identifer: is not a key; check the spelling"),
         ({"identifier": "http://approvals.example"}, "identifier: must be https"),
         ({"identifier": "https://approvals.example/"}, "identifier: must have neither a query nor a trailing slash"),
+        ({"identifier": "https://approvals.example/a|b"}, "identifier: must have neither"),
+        (
+            {"issuers": [{"issuer": "https://a.example|b", "jwks_uri": "https://a.example/jwks"}]},
+            "issuers.0.issuer: String should match pattern",
+        ),
         ({"identifier": "https://approvals.example?a=b"}, "identifier: must have neither"),
         ({"identifier": "https://a@approvals.example"}, "identifier: must be an absolute https URL"),
         ({"identifier": "approvals.example"}, "identifier: must be an absolute https URL"),

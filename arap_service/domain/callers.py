@@ -54,6 +54,14 @@ class Caller:
         """The identity that rights follow, whatever token or instance presents it (ARS-67)."""
         return f"{self.iss}|{self.sub}"
 
+    def owner_of(self, operation: str) -> str:
+        """Whose idempotency keys for `operation` these are: this principal by this client, and nobody else's (ARS-42).
+
+        The bar that parts the names is written out where it is part of one.
+        """
+        parts = (operation, self.iss, self.sub, self.client_id)
+        return "|".join(part.replace("%", "%25").replace("|", "%7C") for part in parts)
+
     def may(self, scope: Scope) -> bool:
         """Whether the caller holds `scope`."""
         return scope in self.scopes

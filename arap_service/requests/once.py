@@ -62,4 +62,4 @@ def once(caller: Caller, header: str | None, said: dict[str, Any]) -> Once | Non
         InvalidRequest: The header is no key.
     """
     key = read_key(header)
-    return None if key is None else Once(f"decide|{caller.principal}|{caller.client_id}", key, digest(said))
+    return None if key is None else Once(caller.owner_of("decide"), key, digest(said))

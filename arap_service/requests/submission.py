@@ -72,7 +72,7 @@ async def submit(ctx: Context, caller: Caller, raw: bytes, *, idempotency_key: s
     question = Question(*intake.about, client_id=caller.client_id)
     if not may_submit(policy, caller.client_id, question):  # 3
         raise Forbidden("This client may not request this access.")
-    owner = f"submit|{caller.principal}|{caller.client_id}"
+    owner = caller.owner_of("submit")
     attempt = Attempt(caller, intake, key, owner)
     now, proof = ctx.clock(), None
     try:

@@ -1,5 +1,6 @@
 """The client library, synchronous and asynchronous, over real HTTP."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,21 @@ def test_taking_back_is_not_repeated_blindly() -> None:
     ):
         resolver.revoke("appr_1", reason="no")
     assert count == 1
+
+
+def test_taking_back_says_why() -> None:
+    """The service takes no approval back without a reason, so nobody can leave it out."""
+    said: list[Any] = []
+
+    def answering(request: httpx2.Request) -> httpx2.Response:
+        said.append(json.loads(request.content))
+        return httpx2.Response(200, json={"status": "approved"})
+
+    with Resolver("https://x.example", auth=httpx2.Auth(), transport=httpx2.MockTransport(answering)) as resolver:
+        resolver.revoke("appr_1", reason="no")
+        with pytest.raises(TypeError):
+            resolver.revoke("appr_1")  # type: ignore[call-arg]
+    assert said == [{"reason": "no"}]
 
 
 def test_redirect_is_not_followed_with_credentials() -> None:

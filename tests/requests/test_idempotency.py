@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from arap_service import requests, workers
+from arap_service.domain.callers import Caller
 from arap_service.domain.errors import ArapError
 from arap_service.keys import TrustedIssuers
 from arap_service.requests import Submitted
@@ -186,6 +187,28 @@ async def test_keys_of_two_clients_of_one_principal_are_apart(world: World) -> N
     first = await world.submit(key="k")
     second = await world.submit(await world.body(caller=other), key="k", caller=other)
     assert first.task["id"] != second.task["id"]
+
+
+@pytest.mark.requirement("ARS-42")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (machine("gate", sub="a|b"), machine("b|gate", sub="a")),
+        (machine("gate", sub="a%7Cb"), machine("gate", sub="a|b")),
+        (machine("gate", sub="a%257Cb"), machine("gate", sub="a%7Cb")),
+        (machine("gate", iss="https://a.example|b", sub="c"), machine("gate", iss="https://a.example", sub="b|c")),
+    ],
+)
+def test_no_two_callers_own_the_same_keys(one: Caller, other: Caller) -> None:
+    """Names may hold the bar that parts them here."""
+    for operation in ("submit", "decide"):
+        assert one.owner_of(operation) != other.owner_of(operation)
+    assert one.owner_of("submit") != one.owner_of("decide")
+
+
+def test_owner_of_plain_names_is_what_was_stored_before() -> None:
+    """Keys outlive a new release."""
+    assert machine("gate").owner_of("submit") == "submit|https://approvals.example/issuer|gate|gate"
 
 
 @pytest.mark.requirement("ARS-44")
