@@ -9,6 +9,7 @@ the domain stands here. See design.md section 2.
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from arap_service.store.wake import Bell, Subscription
 
 Result = TypeVar("Result")
 READERS: Final = 8
+_PATIENCE: Final = "arap_patience"
 
 
 class StoreUnavailable(Exception):
@@ -60,11 +62,13 @@ class WriteSession(Session):
 class Database:
     """One database, SQLite or PostgreSQL, and the only way to its sessions."""
 
-    def __init__(self, writer: Engine, reader: Engine, *, bell: Bell) -> None:
+    def __init__(self, writer: Engine, reader: Engine, *, bell: Bell, busy_seconds: float) -> None:
         self.url: Final = writer.url
         self._writer = writer
         self._reader = reader
         self._bell = bell
+        self._busy_seconds = busy_seconds
+        self._is_locked = False  # as far as the last writer found out
         sqlite = writer.dialect.name == "sqlite"
         # A second writer in one SQLite process would only wait inside the busy handler, with a far worse tail.
         self._write_slots = anyio.CapacityLimiter(1 if sqlite else READERS)
@@ -87,7 +91,7 @@ class Database:
             writer = create_engine(parsed, pool_size=2 * READERS, max_overflow=0, pool_pre_ping=True)
             reader = writer.execution_options(postgresql_readonly=True)
             bell = Bell(writer)
-        opened = cls(writer, reader, bell=bell)
+        opened = cls(writer, reader, bell=bell, busy_seconds=busy_seconds)
         try:
             opened.write_now(lambda _: None)
         except StoreUnavailable:
@@ -114,7 +118,7 @@ class Database:
         Raises:
             StoreUnavailable: The database is locked or cannot be reached; nothing was written.
         """
-        return await anyio.to_thread.run_sync(self.write_now, work, limiter=self._write_slots)
+        return await anyio.to_thread.run_sync(self._write, work, time.monotonic(), limiter=self._write_slots)
 
     def read_now(self, work: Callable[[ReadSession], Result]) -> Result:
         """Like `read`, in the calling thread, for commands and tests."""
@@ -123,11 +127,23 @@ class Database:
 
     def write_now(self, work: Callable[[WriteSession], Result]) -> Result:
         """Like `write`, in the calling thread, for commands and tests."""
-        with unavailable(self.url), WriteSession(self._writer, expire_on_commit=False) as session:
-            with session.begin():
-                session.connection()  # begins, and so waits for its turn, before the first statement
-                result = work(session)
-            topics = tuple(session.info.get("topics", ()))
+        return self._write(work, time.monotonic())
+
+    def _write(self, work: Callable[[WriteSession], Result], asked: float) -> Result:
+        # Who stood behind a writer that waited for a lock in vain has waited for that lock as well.
+        options = None
+        if self._is_locked:
+            options = {_PATIENCE: max(self._busy_seconds - (time.monotonic() - asked), 0)}
+        try:
+            with unavailable(self.url), WriteSession(self._writer, expire_on_commit=False) as session:
+                with session.begin():
+                    session.connection(execution_options=options)  # begins, and so waits for its turn, before the rest
+                    self._is_locked = False
+                    result = work(session)
+                topics = tuple(session.info.get("topics", ()))
+        except StoreUnavailable as error:
+            self._is_locked = error.reason == "busy"
+            raise
         if topics:
             self._bell.ring(topics)
         return result
@@ -250,6 +266,14 @@ def _sqlite_engine(url: URL, *, begin: str, size: int, busy_seconds: float) -> E
 
     @event.listens_for(engine, "begin")
     def start(connection: Any) -> None:
-        connection.exec_driver_sql(begin)
+        patience = connection.get_execution_options().get(_PATIENCE, busy_seconds)
+        if patience == busy_seconds:
+            connection.exec_driver_sql(begin)
+            return
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+        try:
+            connection.exec_driver_sql(begin)
+        finally:
+            connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
 
     return engine

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel import Session, col, select
 
 from arap_service.domain.errors import InvalidRequest
+from arap_service.store import migrate
 from arap_service.store.database import Database, StoreUnavailable, WriteSession
 from arap_service.store.tables import Person, Task
 from tests.clock import START, FakeClock
@@ -280,6 +281,43 @@ def test_file_locked_by_another_process_is_named(tmp_path: Path) -> None:
     finally:
         holder.communicate()
         open_before.close()
+
+
+@pytest.mark.anyio
+async def test_whoever_waits_behind_others_for_a_lock_waits_no_longer_than_alone(
+    tmp_path: Path, databases: Databases, clock: FakeClock
+) -> None:
+    """Twenty in a row, each with its own patience, would keep the last one for twenty times as long."""
+    url = databases.copy_of("sqlite", "service", migrate.upgrade)
+    patience, refusals = 1.0, []
+    opened = Database.open(url, busy_seconds=patience)
+    other = sqlite3.connect(str(opened.url.database), isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def refused() -> None:
+        with pytest.raises(StoreUnavailable) as caught:
+            await opened.write(lambda session: session.add(a_task(now=clock())))
+        refusals.append(caught.value.reason)
+
+    with anyio.fail_after(10 * patience):
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(refused)
+    assert refusals == ["busy"] * 20
+    asked = threading.Event()
+
+    def release() -> None:
+        assert asked.wait(5)
+        other.execute("ROLLBACK")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(anyio.to_thread.run_sync, release)
+        group.start_soon(opened.write, lambda session: session.add(a_task(now=clock())))
+        await anyio.lowlevel.checkpoint()
+        asked.set()
+    assert opened.read_now(count) == 1
+    other.close()
+    await opened.aclose()
 
 
 def test_unreachable_server_is_named_without_its_password(clock: FakeClock) -> None:
