@@ -38,7 +38,16 @@ def test_secret_is_masked_however_it_is_spelt(name: str) -> None:
     assert "canary" not in repr(revealed)
 
 
-SECRETS = ("db_password", "githubToken", "x-api-key", "X-API-Key", "aws_secret_access_key", "auth", "bearer", "APIKey")
+SECRETS: tuple[str, ...] = (
+    "db_password",
+    "githubToken",
+    "x-api-key",
+    "X-API-Key",
+    "aws_secret_access_key",
+    "auth",
+    "bearer",
+    "APIKey",
+)
 SECRETS += (
     "AUTH_HEADER",
     "dbPassword2",
