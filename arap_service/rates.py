@@ -29,14 +29,14 @@ class Rates:
         spacing = 60 / self._per_minute[kind]
         now = (self._clock() - self._origin) / timedelta(seconds=1)
         # `due` runs ahead of `now` by one spacing for each thing done lately; a minute ahead is the limit. It is
-        # further ahead only where the clock was set back, which must not lock anybody out until it has caught up.
-        due = min(max(self._due.get((kind, who), now), now), now + 60)
+        # further ahead only where the clock was set back: then it is forgotten, or nobody got in until that caught up.
+        due = self._due.get((kind, who), now)
+        due = due if now < due <= now + 60 else now
         over = due + spacing - now - 60
         if over > 1e-9:
-            self._due[kind, who] = due
             return max(1, math.ceil(over))
         if len(self._due) >= _MOST:
-            self._due = {key: then for key, then in self._due.items() if then > now}
+            self._due = {key: then for key, then in self._due.items() if now < then <= now + 60}
         self._due[kind, who] = due + spacing
         return None
 
