@@ -75,7 +75,7 @@ def test_the_operators_mapping_wins_and_a_wrong_one_is_an_error() -> None:
     assert known(own, ToolSettings(mapping=OPERATOR)).declared == OPERATOR
     assert known(tool(), ToolSettings()).mapping() is None
     with pytest.raises(MappingError):
-        known(own, ToolSettings(mapping={"surprise": {}})).mapping()
+        known(tool(**{"x-authzen-mapping": {"surprise": {}}}), None).mapping()
 
 
 @pytest.mark.requirement("PEP-105")
