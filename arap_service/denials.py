@@ -69,11 +69,8 @@ def prepare_offer(
     )
     token_id = ctx.new_id("jti")
     token = _sign(ctx, caller, denial, token_id=token_id)
-    if token is None and ctx.settings.independent:
-        return None  # PDP-40: an independent service has nothing but the token
-    if token is not None and not is_readable(token, reserve=RESERVE):
-        ctx.log.warning("denial_withheld", cause="length", client_id=caller.client_id)
-        return None  # PDP-39: nobody could verify it, nor the approval that it leads to
+    if not _can_be_requested(ctx, caller, token):
+        return None
     row = new_denial(
         ctx.ring,
         evaluation_id=denial.evaluation_id,
@@ -91,6 +88,15 @@ def prepare_offer(
         expires_at=denial.expires_at,
     )
     return Offer(_context(ctx, denial, requestable, token), row)
+
+
+def _can_be_requested(ctx: Context, caller: Caller, token: str | None) -> bool:
+    if token is None:
+        return not ctx.settings.independent  # PDP-40: an independent service has nothing but the token
+    if not is_readable(token, reserve=RESERVE):
+        ctx.log.warning("denial_withheld", cause="length", client_id=caller.client_id)
+        return False  # PDP-39: nobody could verify it, nor the approval that it leads to
+    return True
 
 
 async def issue_offer(

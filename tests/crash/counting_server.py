@@ -7,16 +7,16 @@ lives it shares a lock on `alive`: whoever gets the lock alone knows that no ser
 import fcntl
 import os
 import sys
-import time
 from pathlib import Path
 
 from mcp.server.mcpserver import MCPServer
+
+from tests.patience import pause_now
 
 EFFECTS = "effects"
 ALIVE = "alive"
 HELD = "held"
 BEGUN = "begun"
-LOOK_SECONDS = 0.02
 
 
 def serve(folder: Path) -> None:
@@ -31,7 +31,7 @@ def serve(folder: Path) -> None:
             (folder / BEGUN).touch()
             # Like most real tools it doesn't notice when its caller is gone, and finishes.
             while (folder / HELD).exists():
-                time.sleep(LOOK_SECONDS)
+                pause_now()
             _append(folder / EFFECTS, f"{to} {amount}\n")
             return f"Transfer of {amount} to {to} completed."
 

@@ -19,7 +19,8 @@ from types import MappingProxyType
 import anyio
 import httpx2
 
-LOOK_SECONDS = 0.02
+from tests.patience import pause, pause_now
+
 PATIENCE_SECONDS = 45.0
 NO_CHANGES: Mapping[str, str] = MappingProxyType({})
 
@@ -33,7 +34,7 @@ async def until(
             found = probe()
             if found if isinstance(found, bool) else await found:
                 return
-            await anyio.sleep(LOOK_SECONDS)
+            await pause()
     raise AssertionError(f"after {seconds:.0f} s still not so: {what}")
 
 
@@ -42,7 +43,7 @@ def until_now(probe: Callable[[], bool], what: str, *, seconds: float = PATIENCE
     deadline = time.monotonic() + seconds
     while not probe():
         assert time.monotonic() < deadline, f"after {seconds:.0f} s still not so: {what}"
-        time.sleep(LOOK_SECONDS)
+        pause_now()
 
 
 def lasting_port() -> int:

@@ -26,6 +26,7 @@ from examples.demo.world import RESOLVER, Cast, World, command, gate_settings, w
 from mcp_gate.client import CreatedTask, TaskRecord, TaskRecords, TasksExtension, TaskState
 from tests.crash.counting_server import ALIVE, BEGUN, EFFECTS, HELD
 from tests.crash.processes import NO_CHANGES, Server, lasting_port, until
+from tests.patience import pause
 
 ROOT = Path(__file__).parents[2]
 CAST = Cast(
@@ -62,7 +63,6 @@ templates:
 CALL: dict[str, Any] = {"to": "acct-991", "amount": 50_000}
 SERVICE_DATABASE, GATE_DATABASE = "ARAP_DATABASE", "MCP_GATE_DATABASE"
 ATTEMPT_SECONDS = 20.0
-REST_SECONDS = 0.1
 # What a broken connection looks like to a client: its own name for it, or that of any layer below.
 BROKEN = (OSError, httpx2.HTTPError, MCPError, anyio.ClosedResourceError, anyio.EndOfStream, TimeoutError)
 
@@ -116,7 +116,7 @@ class Story:
                 self.failures.append(repr(broken))
             except BROKEN as error:
                 self.failures.append(repr(error))
-            await anyio.sleep(REST_SECONDS)
+            await pause()
 
     async def _attempt(self) -> types.CallToolResult:
         with anyio.fail_after(ATTEMPT_SECONDS):
@@ -158,7 +158,7 @@ class Story:
                     decided |= {row["id"] async for row in resolver.queue(status="approved")}
             except (Unavailable, Conflict, httpx2.HTTPError) as error:
                 self.failures.append(repr(error))
-            await anyio.sleep(REST_SECONDS)
+            await pause()
 
     async def requests(self) -> list[dict[str, Any]]:
         """Every request that the service holds, in full."""

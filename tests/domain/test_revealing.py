@@ -47,8 +47,6 @@ SECRETS: tuple[str, ...] = (
     "auth",
     "bearer",
     "APIKey",
-)
-SECRETS += (
     "AUTH_HEADER",
     "dbPassword2",
     "userPIN",
