@@ -20,7 +20,7 @@ from arap_service.protocol.canonical import (
 )
 from arap_service.protocol.expressions import ABSENT, Environment, ExpressionError, ExpressionInvalid, ValueExpression
 from mcp_gate.errors import InvalidParams
-from mcp_gate.writable import is_writable
+from mcp_gate.writable import is_encodable, is_writable
 
 Json = dict[str, Any]
 
@@ -288,6 +288,8 @@ def map_call(
     """
     if not is_writable(tool):
         raise MappingError("the name of the tool")
+    if not is_encodable(arguments):
+        raise MappingError("the arguments have no UTF-8 form")
     params = {"name": tool, "arguments": dict(arguments)}
     resolved = resolve(mapping, params, token=token_claims, agent=principal.agent, subject_claim=subject_claim)
     pointer = find_unrepresentable(params["arguments"])

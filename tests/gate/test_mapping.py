@@ -292,6 +292,13 @@ def test_a_delegation_without_a_canonical_form_is_a_mapping_error(delegation: ob
         mapped({"n": 1}, principal=replace(ALICE, delegation=delegation))
 
 
+@pytest.mark.parametrize("arguments", [{"a": "x\ud800"}, {"\udfff": 1}, {"a": [{"b": "\ud800"}], "n": 2**60}])
+def test_arguments_that_nothing_can_carry_are_a_mapping_error(arguments: dict[str, Any]) -> None:
+    """Also beside a number without an exact form, with which a call may still be asked about."""
+    with pytest.raises(MappingError):
+        mapped(arguments)
+
+
 @pytest.mark.parametrize("name", ["wire\0", "wire\ud800"])
 def test_a_tool_whose_name_cannot_be_kept_is_a_mapping_error(name: str) -> None:
     with pytest.raises(MappingError):
