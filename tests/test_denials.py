@@ -151,11 +151,15 @@ async def test_the_denial_is_on_record_with_its_audit_entry_before_it_is_answere
 @pytest.mark.anyio
 @pytest.mark.requirement("PDP-37", "PDP-07")
 async def test_permits_and_plain_denials_offer_nothing_and_write_nothing(ctx: Context) -> None:
+    def entries() -> int:
+        return len(ctx.database.read_now(lambda session: session.exec(select(AuditEntry)).all()))
+
+    before = entries()
     for asked in (question("open_tool"), question("unknown")):
         answer = await evaluate(ctx, GATE, asked)
         assert "access_request" not in answer["context"]
     assert stored(ctx) == []
-    assert ctx.database.read_now(lambda session: list(session.exec(select(AuditEntry)).all())) == []
+    assert entries() == before
 
 
 @pytest.mark.anyio

@@ -88,8 +88,8 @@ def _is_secret(name: str, secret: Collection[str]) -> bool:
     words = [word.casefold() for word in _NAME_WORD.findall(name)]
     for begin in range(len(words)):
         run = ""
-        for word in words[begin:]:
-            run += word
+        for end in range(begin, len(words)):  # no slice: that would copy the rest of a long name for each word
+            run += words[end]
             if run in secret:
                 return True
             if len(run) > longest:
