@@ -330,7 +330,7 @@ async def test_the_key_set_is_public_in_every_sense(nobody: httpx2.AsyncClient) 
 async def test_the_schema_of_a_request_is_where_the_denial_says(
     gate: httpx2.AsyncClient, nobody: httpx2.AsyncClient
 ) -> None:
-    denial = (await gate.post(EVALUATION, json=question("form_tool", context={}))).json()["context"]
+    denial = (await gate.post(EVALUATION, json=question("form_tool"))).json()["context"]
     url = denial["access_request"]["request_schema_url"]
     answer = await gate.get(url)
     assert answer.status_code == 200
