@@ -1,5 +1,6 @@
 """The gate embedded in an MCP server, driven by the SDK's own client in process (SEP-2848; MCP Tasks extension)."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_gate.client import TaskEnded, TasksExtension
 from mcp_gate.client.tasks import GetTask, TaskState
+from mcp_gate.database import Database
 from mcp_gate.errors import InvalidParams
 from mcp_gate.extension import Gate, check_arguments
 from mcp_gate.settings import GateSettings
+from tests.crash.processes import locked
 from tests.gate.scripted_service import Received
 from tests.gate.world import (
     DISPOSITION,
@@ -564,3 +567,22 @@ async def test_a_status_endpoint_that_answers_with_another_tasks_approval_approv
         await asked_again.wait()
         assert (await get_raw(client, mine.task_id))["status"] == "working"
     assert world.effects == ["acct-2 2"]
+
+
+async def test_a_call_that_cannot_be_stored_is_told_that_nothing_ran_and_can_be_repeated(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody holds the database for longer than the gate waits; here the gate waits for a moment only."""
+    monkeypatch.setattr(Database, "open", partial(Database.open, busy_seconds=0.05))
+    async with connected(world.server(), tasks_client()) as client:
+        with locked(world.settings().database), pytest.raises(MCPError) as caught:
+            await create(client, "wire", to="acct-991", amount=1)
+        assert world.service.sent_to("/requests") == []
+        created = await create(client, "wire", to="acct-991", amount=1)
+        world.service.approve()
+        state = await ended(client, created.task_id)
+    assert (caught.value.code, caught.value.data) == (-32603, None)
+    assert "did not run" in caught.value.message
+    assert "repeat the call" in caught.value.message
+    assert state["result"]["_meta"][DISPOSITION] == "approved-executed"
+    assert world.effects == ["acct-991 1"]
