@@ -21,7 +21,7 @@ from arap_service.protocol.callback import CallbackRejected, verify
 from arap_service.settings import CallbackSettings
 from arap_service.store.tables import Delivery, DeliveryAttempt, Task
 from tests.clock import FakeClock
-from tests.peers import POLICY, REQUEST, Peers, peers, question
+from tests.peers import POLICY, Peers, peers
 from tests.receiver import Receiver, certificate, receiving, status
 from tests.service import service_context, settings_for
 
@@ -328,7 +328,7 @@ async def test_callback_that_is_not_acceptable_fails_the_submission(post: Post, 
         refused = await post.peers.submit(callback=callback)
         assert refused.status_code == 400
         assert refused.json()["type"] == "urn:x-arap:problem:callback-rejected"
-    body = await post.peers.denied(question()) | {"callback": {"endpoint": post.url}}
-    foreign = await post.peers.stranger.post(REQUEST, json=body)
+    stranger = post.peers.stranger
+    foreign = await replace(post.peers, gate=stranger).submit(callback={"endpoint": post.url})
     assert foreign.json()["type"] == "urn:x-arap:problem:callback-rejected"
     assert post.context.database.read_now(lambda session: session.exec(select(Task)).all()) == []

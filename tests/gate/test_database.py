@@ -16,7 +16,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(
-    "address", ["nonsense", "sqlite://", "sqlite:///:memory:", "mysql://x/y", "strange+driver://x", "postgresql://u:p@h:port/x"]
+    "address",
+    ["nonsense", "sqlite://", "sqlite:///:memory:", "mysql://x/y", "strange+driver://x", "postgresql://u:p@h:port/x"],
 )
 async def test_an_address_that_cannot_be_served_is_refused_in_plain_words(address: str) -> None:
     with pytest.raises(StoreUnavailable, match=r"^database: "):
