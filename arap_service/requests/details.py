@@ -31,6 +31,7 @@ from arap_service.views import ApprovalView, ArgumentView, ExecutionView, Reques
 JUSTIFICATION = "business_justification"
 # Shown by name elsewhere on the page, or of no use to a reader.
 _NAMED = frozenset({"arguments_hash", "agent", "server", JUSTIFICATION})
+_SHOWN_ELSEWHERE = frozenset({JUSTIFICATION, "requested_until"})
 
 
 async def detail(ctx: Context, caller: Caller, task_id: str) -> RequestDetail:
@@ -107,7 +108,7 @@ class _Told:
             server=_visible(task.server),
             tool=_visible(task.tool),
             tool_title=_visible(call.get("title")),
-            **_values(about, call, template, bound=task.binding_members),
+            **_values(about, call, template, bound=task.binding_members, wishes=asked.get("requested_access", {})),
             arguments_hash=task.arguments_hash,
             complete=call.get("complete", True) is True if call else task.arguments_hash is None,
             justification=_justification(about.context, asked),
@@ -188,14 +189,22 @@ class _Told:
 
 
 def _values(
-    about: Tuple4, call: Mapping[str, Any], template: Mapping[str, Any], *, bound: Collection[str]
+    about: Tuple4,
+    call: Mapping[str, Any],
+    template: Mapping[str, Any],
+    *,
+    bound: Collection[str],
+    wishes: Mapping[str, Any],
 ) -> dict[str, tuple[Any, ...]]:
     """Arguments, facts, and the names of what is hidden; without a tool call everything asked counts as arguments.
 
-    The allow-list holds for both; what is not `bound` is no part of what is approved, and not missed when hidden.
+    The allow-list holds for all; what is not `bound` is no part of what is approved, and not missed when hidden, except
+    for what the requester was asked to say (`wishes`), which a reviewer would look for.
     """
     allowed: Reveal = template["reveal"]
     mask = template["mask"]
+    said_apart = {name: value for name, value in wishes.items() if name not in _SHOWN_ELSEWHERE}
+    wished = reveal({"requested_access": said_apart} if said_apart else {}, allowed=allowed, mask=mask)
     asked = {
         name: properties
         for name, properties in (
@@ -208,18 +217,18 @@ def _values(
     }
     if not call:
         everything = reveal(asked, allowed=allowed, mask=mask)
-        return {"arguments": _views(everything.shown), "facts": (), "hidden": everything.hidden}
+        hidden = (*everything.hidden, *wished.hidden)
+        return {"arguments": _views(everything.shown), "facts": _views(wished.shown), "hidden": hidden}
     arguments = reveal(call.get("arguments", {}), allowed=allowed, mask=mask)
     said = asked.pop("context", {})
     proven = bound_context(said, bound)
     loose = {name: member for name, member in said.items() if name not in proven}
     facts = reveal({**asked, **({"context": proven} if proven else {})}, allowed=allowed, mask=mask)
+    unbound = reveal({"context": loose}, allowed=allowed, mask=mask).shown if loose else ()
     return {
         "arguments": _views(arguments.shown),
-        "facts": _views(
-            (*facts.shown, *(reveal({"context": loose}, allowed=allowed, mask=mask).shown if loose else ()))
-        ),
-        "hidden": (*arguments.hidden, *facts.hidden),
+        "facts": _views((*facts.shown, *unbound, *wished.shown)),
+        "hidden": (*arguments.hidden, *facts.hidden, *wished.hidden),
     }
 
 

@@ -139,6 +139,22 @@ async def test_allow_list_holds_for_what_is_stated_beside_the_call(world: World)
     assert "canary" not in repr(quiet)
 
 
+async def test_what_the_requester_was_asked_to_say_is_shown(world: World) -> None:
+    """A reviewer who asked for a cost centre sees it; secrets stay masked, and a list that leaves it out hides it."""
+    said = {"cost_center": "CC-7", "api_key": "canary", "days": 3, "requested_until": "2026-04-30T20:05:00Z"}
+    whole = await shown(world, question(), requested_access=said)
+    answers = [each for each in whole.facts if each.pointer.startswith("/requested_access/")]
+    assert answers == [
+        value("/requested_access/cost_center", "CC-7"),
+        value("/requested_access/api_key", "••••••", masked=True),
+        value("/requested_access/days", "3"),
+    ]
+    quiet = await shown(world, question("quiet"), requested_access={"cost_center": "canary"})
+    assert quiet.facts == ()
+    assert "/requested_access/cost_center" in quiet.hidden
+    assert "canary" not in repr((whole, quiet))
+
+
 @pytest.mark.requirement("ARS-126")
 async def test_text_of_others_cannot_deceive(world: World) -> None:
     """Catalogue ARS-126: bidi, zero width, control and look-alikes, wherever text of others is shown."""
