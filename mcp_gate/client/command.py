@@ -22,6 +22,7 @@ OK: Final = 0
 TOOL_FAILED: Final = 1
 FAULT: Final = 2
 PENDING: Final = 3
+REFUSALS: Final = {401: "did not accept the token", 403: "does not permit this with the token"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,8 @@ class Target:
     token: str | None = None
 
     @asynccontextmanager
-    async def connect(self, extension: TasksExtension) -> AsyncIterator[Client]:
-        """A client with the tasks extension."""
+    async def connect(self, extension: TasksExtension, refused: list[int]) -> AsyncIterator[Client]:
+        """A client with the tasks extension; the HTTP status of every refusal of the token goes to `refused`."""
         if not self.server.startswith(("http://", "https://")):
             command, *arguments = shlex.split(self.server)
             async with Client(StdioServerParameters(command=command, args=arguments), extensions=[extension]) as client:
@@ -41,8 +42,15 @@ class Target:
             return
         headers = {} if self.token is None else {"authorization": f"Bearer {self.token}"}
         timeout = httpx2.Timeout(30, read=300)
+
+        async def note(response: httpx2.Response) -> None:
+            if response.status_code in REFUSALS:
+                refused.append(response.status_code)
+
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as http,
+            httpx2.AsyncClient(
+                headers=headers, timeout=timeout, trust_env=False, event_hooks={"response": [note]}
+            ) as http,
             Client(streamable_http_client(self.server, http_client=http), extensions=[extension]) as client,
         ):
             yield client
@@ -99,19 +107,28 @@ class TaskCommands:
         return await self._connected(work)
 
     async def _connected(self, work: Callable[[Client], Awaitable[int]]) -> int:
+        refused: list[int] = []
         try:
-            async with self._target.connect(self._extension) as client:
+            async with self._target.connect(self._extension, refused) as client:
                 return await work(client)
         except* ArgumentInvalid as group:
             self._say(f"mcp-gate: {_first(group)}")
         except* TaskEnded as group:
             ended = _first(group)
             self._say(f"mcp-gate: {ended}; the tool did not run" if _is_without_effect(ended) else f"mcp-gate: {ended}")
-        except* MCPError as group:
-            self._say(f"mcp-gate: the server answered with an error: {_first(group)}")
-        except* (OSError, httpx2.HTTPError) as group:
-            self._say(f"mcp-gate: cannot talk to the server ({type(_first(group)).__name__})")
+        except* (MCPError, OSError, httpx2.HTTPError) as group:
+            self._say(f"mcp-gate: {self._fault(_first(group), refused)}")
         return FAULT
+
+    def _fault(self, error: BaseException, refused: Sequence[int]) -> str:
+        """What went wrong between us and the server, and what to do."""
+        if refused:
+            given = "give another" if self._target.token else "there was none; give one"
+            return f"the server {REFUSALS[refused[-1]]} ({refused[-1]}); {given} with --token-env or --token-file"
+        if isinstance(error, MCPError):
+            return f"the server answered with an error: {error}"
+        what = type(error).__name__
+        return f"cannot talk to the server at {self._target.server} ({what}); is it running, and the address right?"
 
     def _created(self, created: CreatedTask, tool: str) -> int:
         self._records.remember(

@@ -18,6 +18,8 @@ from mcp.shared.exceptions import MCPError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arap_service.protocol.callback import sign
+from mcp_gate.client.command import FAULT, Target, TaskCommands
+from mcp_gate.client.records import TaskRecords
 from mcp_gate.errors import Unavailable
 from mcp_gate.proxy import UpstreamTools, build
 from mcp_gate.settings import ConfigurationInvalid
@@ -396,3 +398,13 @@ async def test_a_task_is_carried_out_although_every_callback_is_lost(world: Worl
         world.service.approve()
         state = await ended(client, created.task_id)
     assert state["result"]["_meta"][DISPOSITION] == "approved-executed"
+
+
+@pytest.mark.parametrize(("token", "advice"), [(None, "there was none; give one"), ("nonsense", "give another")])
+async def test_the_task_command_says_that_the_token_is_what_is_wrong(
+    gateway: HttpGateway, tmp_path: Path, token: str | None, advice: str
+) -> None:
+    said: list[str] = []
+    commands = TaskCommands(Target(gateway.url, token=token), TaskRecords(tmp_path), say=said.append, show=said.append)
+    assert await commands.call("read", ["account=a1"], wait=True) == FAULT
+    assert said == [f"mcp-gate: the server did not accept the token (401); {advice} with --token-env or --token-file"]
