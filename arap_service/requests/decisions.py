@@ -128,7 +128,8 @@ def _check_choice(choice: Choice) -> None:
 def _decide(ctx: Context, session: WriteSession, caller: Caller, task_id: str, choice: Choice) -> ArapError | None:
     """Record the decision; a refusal is returned, with its own record written where the caller may know of the task."""
     now = ctx.clock()
-    task = tasks.find_task(session, task_id)
+    # Version and votes must be of one moment: who clicked twice has seen an old version, and is not ineligible.
+    task = tasks.find_task(session, task_id, for_update=True)
     if task is None or now >= task.expires_at:
         return UnknownTask()
     decider, board = decider_of(session, caller), board_of(session, task)

@@ -37,9 +37,11 @@ def is_storable(text: str) -> bool:
 # What a submission must find
 
 
-def find_task(session: Session, task_id: str) -> Task | None:
-    """The task with this id."""
-    return session.get(Task, task_id) if is_storable(task_id) else None
+def find_task(session: Session, task_id: str, *, for_update: bool = False) -> Task | None:
+    """The task with this id; `for_update` keeps others from changing it in this transaction, and waits for them."""
+    # Not the stronger lock: that would also wait for rows that merely refer to the task.
+    lock = {"key_share": True} if for_update else None
+    return session.get(Task, task_id, with_for_update=lock) if is_storable(task_id) else None
 
 
 def find_tombstone(session: Session, task_id: str) -> Tombstone | None:

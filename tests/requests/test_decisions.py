@@ -581,3 +581,24 @@ async def test_audit_rebuilds_the_whole_story_from_the_evaluation_id(world: Worl
     assert facts["client"] == "gate"
     assert "canary" not in repr([entry.detail for entry in entries])
     assert "DE1" not in repr([entry.detail for entry in entries])
+
+
+@pytest.mark.requirement("ARS-118")
+async def test_who_clicks_twice_is_told_that_the_request_has_changed(world: World) -> None:
+    """The second click has seen an old version; it is never taken for somebody who may not decide."""
+    for _ in range(25):
+        task_id = await world.pending("payroll")
+        heard: list[str] = []
+
+        async def click(task_id: str = task_id, heard: list[str] = heard) -> None:
+            try:
+                await world.decide(task_id, "ann", version=1, reason="fine")
+            except ArapError as fault:
+                heard.append(type(fault).__name__)
+            else:
+                heard.append("counted")
+
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(click)
+        assert sorted(heard) == ["StaleVersion", "StaleVersion", "counted"]
