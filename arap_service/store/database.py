@@ -89,7 +89,8 @@ class Database:
             bell = Bell()
         else:
             writer = create_engine(parsed, pool_size=2 * READERS, max_overflow=0, pool_pre_ping=True)
-            reader = writer.execution_options(postgresql_readonly=True)
+            # One snapshot for all statements of a read, as on SQLite; a read-only one never fails to serialise.
+            reader = writer.execution_options(postgresql_readonly=True, isolation_level="REPEATABLE READ")
             bell = Bell(writer)
         opened = cls(writer, reader, bell=bell, busy_seconds=busy_seconds)
         try:
