@@ -5,22 +5,24 @@ commits. A SQLite file has one writer at a time, which begins IMMEDIATE, so that
 writes; PostgreSQL runs READ COMMITTED and relies on compare-and-set. No statement stands here.
 """
 
+import errno
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 import anyio
 import anyio.to_thread
+import stamina
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, InterfaceError, NoSuchModuleError, OperationalError
 
 Result = TypeVar("Result")
 
 READERS: Final = 8
-_PRAGMAS: Final = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON")
+_PRAGMAS: Final = ("synchronous = FULL", "foreign_keys = ON", "secure_delete = ON")
 
 
 class StoreUnavailable(Exception):
@@ -125,10 +127,37 @@ def prepare_file(url: URL) -> None:
     """
     path = Path(str(url.database)).absolute()
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        _create(path)
     except OSError as error:
         why = error.strerror or "it can't be opened"
         raise StoreUnavailable(f"database: can't write {path}: {why}; check the folder, its owner and mode") from None
+
+
+def _create(path: Path) -> None:
+    if path.exists():
+        # Closing any descriptor of the file would drop the locks that this process holds on it, so it stays unopened.
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def use_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
+    """Turns the file to write-ahead logging; of two that do so at once, SQLite refuses one without waiting.
+
+    Raises:
+        sqlite3.OperationalError: The file stayed locked for `busy_seconds`, or can't be written.
+    """
+    for attempt in stamina.retry_context(
+        on=_is_busy, attempts=None, timeout=busy_seconds, wait_initial=0.01, wait_max=0.1, wait_jitter=0.02
+    ):
+        with attempt:
+            connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _is_busy(error: Exception) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 @contextmanager
@@ -162,6 +191,7 @@ def sqlite_engine(url: URL, *, begin: str, size: int, busy_seconds: float, forei
     @event.listens_for(engine, "connect")
     def configure(connection: sqlite3.Connection, _record: Any) -> None:
         connection.isolation_level = None  # the driver itself would begin too late, after the first SELECT
+        use_wal(connection, busy_seconds)
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
         if not foreign_keys:

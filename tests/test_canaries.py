@@ -27,6 +27,10 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     monkeypatch.setattr("sys.stderr", written)
+    for name in ("uvicorn", "uvicorn.error"):  # a server that another test ran in this process may have set them up
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+        monkeypatch.setattr(logging.getLogger(name), "disabled", False)
     logs.configure("debug")
     yield written
     root.handlers[:] = handlers

@@ -7,16 +7,18 @@ process and, on PostgreSQL, in others; a lost wake-up costs time only, since eve
 the domain stands here. See design.md section 2.
 """
 
+import errno
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 import anyio
 import anyio.to_thread
+import stamina
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, InterfaceError, OperationalError
@@ -201,7 +203,7 @@ def prepare_file(url: URL) -> None:
     """
     path = Path(str(url.database)).absolute()
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        _create(path)
     except FileNotFoundError:
         raise StoreUnavailable("missing", f"database: folder {path.parent} does not exist; create it") from None
     except OSError as error:
@@ -209,6 +211,33 @@ def prepare_file(url: URL) -> None:
         raise StoreUnavailable("unwritable", f"database: cannot write {path}: {why}; check owner and mode") from None
     if not os.access(path.parent, os.W_OK):
         raise StoreUnavailable("unwritable", f"database: cannot write in folder {path.parent}; SQLite needs to")
+
+
+def _create(path: Path) -> None:
+    if path.exists():
+        # Closing any descriptor of the file would drop the locks that this process holds on it, so it stays unopened.
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def use_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
+    """Turn the file to write-ahead logging; of two that do so at once, SQLite refuses one without waiting.
+
+    Raises:
+        sqlite3.OperationalError: The file stayed locked for `busy_seconds`, or cannot be written.
+    """
+    for attempt in stamina.retry_context(
+        on=_is_busy, attempts=None, timeout=busy_seconds, wait_initial=0.01, wait_max=0.1, wait_jitter=0.02
+    ):
+        with attempt:
+            connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _is_busy(error: Exception) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 @contextmanager
@@ -260,7 +289,8 @@ def _sqlite_engine(url: URL, *, begin: str, size: int, busy_seconds: float) -> E
     def configure(connection: sqlite3.Connection, _record: Any) -> None:
         # The driver's own transactions begin too late (after the first SELECT), so we begin ourselves.
         connection.isolation_level = None
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
+        use_wal(connection, busy_seconds)
+        for pragma in ("synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
             connection.execute(f"PRAGMA {pragma}")
         if begin == "BEGIN":
             connection.execute("PRAGMA query_only = ON")

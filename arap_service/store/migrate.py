@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool
 
 import arap_service
 from alembic import command
-from arap_service.store.database import StoreUnavailable, parse_url, prepare_file, unavailable
+from arap_service.store.database import StoreUnavailable, parse_url, prepare_file, unavailable, use_wal
 from arap_service.store.tables import Row
 
 VERSION_TABLE: Final = "service_version"
@@ -111,7 +111,7 @@ def _locked(url: URL, *, busy_seconds: float) -> Iterator[Connection]:
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")
+        use_wal(connection, busy_seconds)
         # Recreating a table drops its children's rows while this is on, so the check is made at the end.
         connection.execute("PRAGMA foreign_keys = OFF")
 

@@ -2,15 +2,32 @@
 
 import os
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from mcp_gate.database import Database, StoreUnavailable, translated
+from mcp_gate.database import Database, StoreUnavailable, prepare_file, translated, use_wal
+
+
+class Contended(sqlite3.Connection):
+    """Lets go of the lock that another connection holds, but only after it has been refused once."""
+
+    holder: sqlite3.Connection
+    refused = 0
+
+    def execute(self, sql: str, *given: Any) -> sqlite3.Cursor:
+        try:
+            return super().execute(sql, *given)
+        except sqlite3.OperationalError:
+            self.refused += 1
+            self.holder.execute("COMMIT")
+            raise
+
 
 pytestmark = pytest.mark.anyio
 
@@ -50,6 +67,41 @@ async def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
     assert mode.st_mode & 0o777 == 0o600
     assert database.path == tmp_path / "gate.db"
     await database.aclose()
+
+
+INTRUDER = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0.01, isolation_level=None).execute("BEGIN IMMEDIATE")
+    print("let in")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
+async def test_of_two_that_turn_a_new_file_to_write_ahead_logging_none_fails(tmp_path: Path) -> None:
+    """SQLite refuses the second without waiting for it, whatever its time limit says."""
+    path = tmp_path / "new.db"
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    late = sqlite3.connect(path, isolation_level=None, timeout=0.01, factory=Contended)
+    late.holder = holder
+    use_wal(late, 30)
+    assert late.refused == 1
+    assert late.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    late.close()
+    holder.close()
+
+
+async def test_opening_keeps_the_locks_that_the_process_already_holds(tmp_path: Path) -> None:
+    """POSIX drops all locks of a process on a file as soon as it closes any descriptor of that file."""
+    path = tmp_path / "held.db"
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    prepare_file(make_url(f"sqlite:///{path}"))
+    other = [sys.executable, "-c", INTRUDER, str(path)]
+    assert (await anyio.run_process(other)).stdout == b"database is locked\n"
+    holder.close()
 
 
 async def test_a_unit_of_work_is_written_whole_or_not_at_all(engine_url: str) -> None:

@@ -12,16 +12,32 @@ from typing import Any
 
 import anyio
 import pytest
+from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import Session, col, select
 
 from arap_service.domain.errors import InvalidRequest
 from arap_service.store import migrate
-from arap_service.store.database import Database, StoreUnavailable, WriteSession
+from arap_service.store.database import Database, StoreUnavailable, WriteSession, prepare_file, use_wal
 from arap_service.store.tables import Person, Task
 from tests.clock import START, FakeClock
 from tests.databases import Databases
 from tests.store.rows import a_task
+
+
+class Contended(sqlite3.Connection):
+    """Lets go of the lock that another connection holds, but only after it has been refused once."""
+
+    holder: sqlite3.Connection
+    refused = 0
+
+    def execute(self, sql: str, *given: Any) -> sqlite3.Cursor:
+        try:
+            return super().execute(sql, *given)
+        except sqlite3.OperationalError:
+            self.refused += 1
+            self.holder.execute("COMMIT")
+            raise
 
 
 def count(session: Session) -> int:
@@ -243,6 +259,41 @@ def test_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "arap.db"
     Database.open(f"sqlite:///{path}").close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_of_two_that_turn_a_new_file_to_write_ahead_logging_none_fails(tmp_path: Path) -> None:
+    """SQLite refuses the second without waiting for it, whatever its time limit says."""
+    path = tmp_path / "new.db"
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    late = sqlite3.connect(path, isolation_level=None, timeout=0.01, factory=Contended)
+    late.holder = holder
+    use_wal(late, 30)
+    assert late.refused == 1
+    assert late.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    late.close()
+    holder.close()
+
+
+def test_opening_keeps_the_locks_that_the_process_already_holds(tmp_path: Path) -> None:
+    """POSIX drops all locks of a process on a file as soon as it closes any descriptor of that file."""
+    path = tmp_path / "held.db"
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    prepare_file(make_url(f"sqlite:///{path}"))
+    other = [sys.executable, "-c", INTRUDER, str(path)]
+    assert subprocess.run(other, capture_output=True, text=True, check=True).stdout == "database is locked\n"
+    holder.close()
+
+
+INTRUDER = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0.01, isolation_level=None).execute("BEGIN IMMEDIATE")
+    print("let in")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
 
 
 HOLDER = """
