@@ -28,11 +28,12 @@ from arap_service.key_file import load_ring
 from arap_service.keys import Use, rotate
 from arap_service.policy_check import case_files, run_case
 from arap_service.serving import CannotListen, serve
-from arap_service.settings import Settings, SettingsInvalid, load_settings
+from arap_service.settings import Settings, load_settings
 from arap_service.store import migrate
 from arap_service.store.database import Database, StoreUnavailable, WriteSession
 from arap_service.surroundings import utc_now
 from arap_service.web.passwords import WeakPassword, hash_password
+from arap_service.yaml_files import SettingsInvalid
 
 Result = TypeVar("Result")
 app = typer.Typer(

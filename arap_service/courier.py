@@ -35,7 +35,7 @@ from arap_service.domain.delivery import (
 from arap_service.outbound import DeliveryFailed, DestinationRefused
 from arap_service.protocol.callback import sign
 from arap_service.protocol.sealing import DataKey, SealBroken
-from arap_service.settings import CallbackSettings
+from arap_service.settings_parts import CallbackSettings
 from arap_service.store.database import WriteSession
 from arap_service.store.deliveries import add_attempt, finish_attempt, lease_due_deliveries, task_of_delivery
 from arap_service.store.tables import Delivery, DeliveryAttempt

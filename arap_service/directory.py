@@ -14,7 +14,6 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from arap_service import audit
-from arap_service.settings import read_yaml
 from arap_service.store.database import WriteSession
 from arap_service.store.directory import (
     add_identity,
@@ -25,6 +24,7 @@ from arap_service.store.directory import (
     put_person,
 )
 from arap_service.store.people import find_person
+from arap_service.yaml_files import read_yaml
 
 CHAIN: Final = "configuration"
 _ID: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,99}$"

@@ -19,7 +19,8 @@ from authlib.oauth2.rfc6749.requests import BasicOAuth2Payload
 
 from arap_service.context import NewId
 from arap_service.keys import ACCESS_TYP, Clock, Keys, Use
-from arap_service.settings import BuiltinClient, Settings
+from arap_service.settings import Settings
+from arap_service.settings_parts import BuiltinClient
 
 _NO_STORE: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from arap_service.protocol.canonical import InvalidJson, strict_loads
 from arap_service.protocol.sealing import KeyRing
-from arap_service.settings import SettingsInvalid
+from arap_service.yaml_files import SettingsInvalid
 
 
 def load_ring(path: Path) -> KeyRing:

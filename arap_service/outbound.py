@@ -21,7 +21,7 @@ import anyio
 import httpcore2
 import httpx2
 
-from arap_service.settings import is_loopback
+from arap_service.settings_parts import is_loopback
 
 Address = IPv4Address | IPv6Address
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]

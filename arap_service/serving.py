@@ -18,8 +18,10 @@ from arap_service.app import create_app
 from arap_service.checkpoints import killing
 from arap_service.context import Context
 from arap_service.http1 import BoundedHttp
-from arap_service.settings import Settings, SettingsInvalid, TlsSettings, split_bind
+from arap_service.settings import Settings
+from arap_service.settings_parts import TlsSettings, split_bind
 from arap_service.surroundings import open_context
+from arap_service.yaml_files import SettingsInvalid
 
 
 class CannotListen(Exception):

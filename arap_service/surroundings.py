@@ -17,7 +17,8 @@ from arap_service.keys import Clock, Keys, KeySource, TrustedIssuers, Use
 from arap_service.outbound import Outbound
 from arap_service.policy_source import PolicySource
 from arap_service.rates import Rates
-from arap_service.settings import Settings, TrustedSigner
+from arap_service.settings import Settings
+from arap_service.settings_parts import TrustedSigner
 from arap_service.store.database import Database
 
 

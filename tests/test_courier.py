@@ -18,7 +18,7 @@ from arap_service.courier import Courier
 from arap_service.domain.delivery import SCHEDULE_SECONDS
 from arap_service.outbound import Outbound
 from arap_service.protocol.callback import CallbackRejected, verify
-from arap_service.settings import CallbackSettings
+from arap_service.settings_parts import CallbackSettings
 from arap_service.store.tables import Delivery, DeliveryAttempt, Task
 from tests.clock import FakeClock
 from tests.peers import POLICY, Peers, peers

@@ -9,7 +9,8 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 
 from arap_service.serving import tls_context
-from arap_service.settings import SettingsInvalid, TlsSettings
+from arap_service.settings_parts import TlsSettings
+from arap_service.yaml_files import SettingsInvalid
 from examples.certification.__main__ import prepare, write_certificate
 from tests.test_cli import run
 

@@ -7,7 +7,9 @@ import pytest
 import yaml
 
 from arap_service.key_file import load_ring, write_new_ring
-from arap_service.settings import SettingsInvalid, is_loopback, load_settings
+from arap_service.settings import load_settings
+from arap_service.settings_parts import is_loopback
+from arap_service.yaml_files import SettingsInvalid
 
 GOOD: dict[str, Any] = {
     "identifier": "https://approvals.example",
