@@ -12,30 +12,27 @@ if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs the sources gets a 
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated
 
 import typer
 
 from arap_service import audit, dev, logs
-from arap_service.directory import DirectoryInvalid, add_account, import_people, read_people
+from arap_service.command_line import DEFAULT_CONFIG, Config, fail, failing_clearly, writing
+from arap_service.directory import add_account, import_people, read_people
 from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_schema
 from arap_service.key_file import load_ring
 from arap_service.keys import Use, rotate
 from arap_service.policy_check import case_files, run_case
-from arap_service.serving import CannotListen, serve
-from arap_service.settings import Settings, load_settings
+from arap_service.serving import serve
+from arap_service.settings import load_settings
 from arap_service.store import migrate
-from arap_service.store.database import Database, StoreUnavailable, WriteSession
+from arap_service.store.database import Database
 from arap_service.surroundings import utc_now
-from arap_service.web.passwords import WeakPassword, hash_password
-from arap_service.yaml_files import SettingsInvalid
+from arap_service.web.passwords import hash_password
 
-Result = TypeVar("Result")
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -55,10 +52,6 @@ def _show_version(asked: bool) -> None:  # noqa: FBT001 - typer's own signature
     if asked:
         typer.echo(f"arap {metadata.version('arap')}")
         raise typer.Exit
-
-
-Config = Annotated[Path, typer.Option("--config", "-c", envvar="ARAP_CONFIG", help="The configuration file.")]
-DEFAULT_CONFIG = Path("arap.yaml")
 
 
 @app.callback()
@@ -232,39 +225,6 @@ def keys_rotate(use: Annotated[Use, typer.Argument()], config: Config = DEFAULT_
         finally:
             opened.close()
     typer.echo(f"Key {kid} is published.")
-
-
-def writing(settings: Settings, work: Callable[[WriteSession], Result]) -> Result:
-    """Run one unit of work on the configured database."""
-    opened = Database.open(settings.database)
-    try:
-        return opened.write_now(work)
-    finally:
-        opened.close()
-
-
-@contextmanager
-def failing_clearly() -> Iterator[None]:
-    """Turn what an operator can mend into lines on standard error and status 1."""
-    try:
-        yield
-    except (SettingsInvalid, DirectoryInvalid) as error:
-        fail(*error.problems)
-    except PolicyInvalid as error:
-        fail(*(f"policy: line {fault.line}: {fault.pointer or '/'}: {fault.message}" for fault in error.problems))
-    except (StoreUnavailable, migrate.SchemaOutdated, CannotListen, WeakPassword, dev.NoToken) as error:
-        fail(str(error))
-    except UnicodeDecodeError:
-        fail("the file is not UTF-8 text")
-    except OSError as error:
-        fail(f"{error.filename or 'system'}: {error.strerror}")
-
-
-def fail(*lines: str) -> NoReturn:
-    """Print `lines` and leave with status 1."""
-    for line in lines:
-        typer.echo(f"arap: {line}", err=True)
-    raise typer.Exit(1)
 
 
 def main() -> None:
