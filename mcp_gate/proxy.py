@@ -42,8 +42,9 @@ from mcp_gate.extension import Gate
 from mcp_gate.forwarding import Forward
 from mcp_gate.front_auth import JwtVerifier
 from mcp_gate.runtime import Parts
-from mcp_gate.settings import ConfigurationInvalid, GateSettings, ToolSettings
-from mcp_gate.settings import Upstream as UpstreamSettings
+from mcp_gate.settings import ConfigurationInvalid, GateSettings
+from mcp_gate.settings_tools import ToolSettings
+from mcp_gate.settings_tools import Upstream as UpstreamSettings
 from mcp_gate.strict import StrictBodies, StrictLines
 from mcp_gate.tools import KnownTool, known
 from mcp_gate.upstream import Upstream

@@ -11,8 +11,6 @@ from typing import Any, Final, Self
 
 import yaml
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -21,13 +19,14 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from arap_service.protocol.sealing import KeyRing
+from mcp_gate.settings_tools import ToolSettings, Upstream
 from mcp_gate.values import (
     CallbackKey,
     DatabaseUrl,
-    Mapping,
     Name,
     Origin,
     Seconds,
+    Section,
     ShortSeconds,
     Url,
     decode_key,
@@ -42,18 +41,14 @@ class ConfigurationInvalid(ValueError):
     """The configuration cannot be used; the text names the key and the fix."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Issuer(_Section):
+class Issuer(Section):
     """An authorization server whose access tokens the front accepts."""
 
     issuer: Url
     jwks_uri: Url
 
 
-class StdioPrincipal(_Section):
+class StdioPrincipal(Section):
     """Who is calling on stdio, where there is no token (design section 3)."""
 
     iss: str = Field(min_length=1)
@@ -62,13 +57,13 @@ class StdioPrincipal(_Section):
     agent: str | None = None
 
 
-class Stdio(_Section):
+class Stdio(Section):
     """Settings of the stdio front."""
 
     principal: StdioPrincipal
 
 
-class Front(_Section):
+class Front(Section):
     """Where clients connect: `http: HOST:PORT` or `stdio: true`."""
 
     http: str | None = None
@@ -93,27 +88,7 @@ class Front(_Section):
         return host.strip("[]"), int(port)
 
 
-class Upstream(_Section):
-    """The MCP server behind the gateway: `command` (stdio) or `url` (Streamable HTTP)."""
-
-    command: str | None = None
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = Field(default_factory=dict)
-    cwd: str | None = None
-    url: Url | None = None
-    headers: dict[str, SecretStr] = Field(default_factory=dict)
-    call_seconds: ShortSeconds = 300
-
-    @model_validator(mode="after")
-    def _one_transport(self) -> Self:
-        if (self.command is None) == (self.url is None):
-            raise ValueError("needs exactly one of `command` and `url`")
-        if self.headers and self.url is not None and not is_secure(self.url, insecure_loopback=True):
-            raise ValueError("headers would be sent in the clear: use https, or leave the secrets out")
-        return self
-
-
-class Callback(_Section):
+class Callback(Section):
     """Where the backend may wake us, and the key that proves that it is the backend."""
 
     endpoint: Url
@@ -126,7 +101,7 @@ class Callback(_Section):
         return tuple(decode_key(key.get_secret_value()) for key in given)
 
 
-class Backend(_Section):
+class Backend(Section):
     """The decision point and the access request service, reached through one identifier (ARAP, Discovery)."""
 
     identifier: Url
@@ -148,13 +123,7 @@ class Backend(_Section):
         return self
 
 
-class ToolSettings(_Section):
-    """What is known about one tool beyond what its server says."""
-
-    mapping: Mapping | None = None
-
-
-class Limits(_Section):
+class Limits(Section):
     """Bounds of what the gate keeps and how long it waits; seconds unless the name says otherwise."""
 
     reconciliation_seconds: Seconds = 86_400

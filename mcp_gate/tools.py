@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from mcp_gate.errors import InvalidParams, Unavailable
 from mcp_gate.mapping import ToolMapping, declared_mapping, fingerprint
 from mcp_gate.schema import SchemaInvalid, compiled
-from mcp_gate.settings import ToolSettings
+from mcp_gate.settings_tools import ToolSettings
 
 DECLARED_MAPPING: Final = "x-authzen-mapping"
 TOOLS_UNKNOWN: Final = "The server cannot list its tools now; the tool did not run"

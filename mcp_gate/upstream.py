@@ -23,7 +23,7 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
 from mcp_gate.origin import NotReceived, OriginDispatcher, ReceivedErrors, WatchedStream, WatchedTransport
-from mcp_gate.settings import Upstream as UpstreamSettings
+from mcp_gate.settings_tools import Upstream as UpstreamSettings
 
 SERVER_INFO_META: Final = "io.modelcontextprotocol/serverInfo"
 DELAYS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)

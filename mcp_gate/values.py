@@ -6,7 +6,7 @@ import ipaddress
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, JsonValue, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
 from mcp_gate.database import StoreUnavailable, parse_url
 from mcp_gate.mapping import MappingError, declared_mapping
@@ -14,6 +14,12 @@ from mcp_gate.mapping import MappingError, declared_mapping
 SHORTEST_KEY: Final = 24
 TEN_YEARS: Final = 315_360_000
 DAY: Final = 86_400
+
+
+class Section(BaseModel):
+    """A part of the configuration: nothing unknown in it, and it does not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _url(value: str) -> str:

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mcp_gate.settings import Upstream as UpstreamSettings
+from mcp_gate.settings_tools import Upstream as UpstreamSettings
 from mcp_gate.upstream import Upstream
 from tests.gate.eras import HandshakeEra
 from tests.gate.gateways import http_gateway

@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from mcp_gate.origin import NotReceived
-from mcp_gate.settings import Upstream as UpstreamSettings
+from mcp_gate.settings_tools import Upstream as UpstreamSettings
 from mcp_gate.upstream import Upstream
 from tests.gate.live import serving
 from tests.gate.upstream_server import add_tools

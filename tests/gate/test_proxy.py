@@ -23,7 +23,7 @@ from mcp_gate.client.records import TaskRecords
 from mcp_gate.errors import Unavailable
 from mcp_gate.proxy import UpstreamTools, build
 from mcp_gate.settings import ConfigurationInvalid
-from mcp_gate.settings import Upstream as UpstreamSettings
+from mcp_gate.settings_tools import Upstream as UpstreamSettings
 from mcp_gate.upstream import Upstream
 from tests.gate.gateways import HttpGateway, http_gateway, stdio_upstream
 from tests.gate.live import serving

@@ -13,7 +13,7 @@ from mcp import types
 from mcp.shared.exceptions import MCPError
 
 from mcp_gate.origin import NotReceived
-from mcp_gate.settings import Upstream as UpstreamSettings
+from mcp_gate.settings_tools import Upstream as UpstreamSettings
 from mcp_gate.upstream import Upstream, UpstreamMissing, without_server_info
 
 pytestmark = pytest.mark.anyio

@@ -1,0 +1,36 @@
+"""What an operator says about the servers behind the gate and about their tools.
+
+A part of the configuration; checks itself and connects to nothing.
+"""
+
+from typing import Self
+
+from pydantic import Field, SecretStr, model_validator
+
+from mcp_gate.values import Mapping, Section, ShortSeconds, Url, is_secure
+
+
+class Upstream(Section):
+    """The MCP server behind the gateway: `command` (stdio) or `url` (Streamable HTTP)."""
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    cwd: str | None = None
+    url: Url | None = None
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    call_seconds: ShortSeconds = 300
+
+    @model_validator(mode="after")
+    def _one_transport(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("needs exactly one of `command` and `url`")
+        if self.headers and self.url is not None and not is_secure(self.url, insecure_loopback=True):
+            raise ValueError("headers would be sent in the clear: use https, or leave the secrets out")
+        return self
+
+
+class ToolSettings(Section):
+    """What is known about one tool beyond what its server says."""
+
+    mapping: Mapping | None = None
