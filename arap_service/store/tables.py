@@ -22,6 +22,8 @@ NAMING: Final = {
     "pk": "pk_%(table_name)s",
 }
 
+_ZERO: Final = {"server_default": text("0")}
+
 
 def _one_of(column: str, *values: str) -> CheckConstraint:
     listed = ", ".join(f"'{value}'" for value in values)
@@ -278,9 +280,12 @@ class AuditEntry(Row, table=True):
 class AuditHead(Row, table=True):
     """The last link of each chain: serialises appends to one chain and shows a cut-off tail."""
 
+    __table_args__ = (_index_where("ix_audit_head_open", "chain", where="placed < seq"),)
+
     chain: str = Field(primary_key=True)
     seq: int
     hash: str
+    placed: int = Field(default=0, sa_column_kwargs=_ZERO)  # how many entries of the chain have a place in the log
 
 
 class Delivery(Row, table=True):
@@ -304,6 +309,9 @@ class Delivery(Row, table=True):
     next_at: datetime
     finished_at: datetime | None = None
     last_error: str | None = None  # a code, never what the receiver said
+    subscription: str | None = None  # the deployment's own subscription that this is for, instead of the client
+    restarted_at: datetime | None = None  # when an operator had it sent again: the schedule runs from there
+    earlier_attempts: int = Field(default=0, sa_column_kwargs=_ZERO)  # those before that
     lease_owner: str | None = None
     lease_until: datetime | None = None
     body_sealed: bytes  # with the task's data key
