@@ -44,7 +44,7 @@ def caller_of(ctx: ServerRequestContext[Any, Any], settings: GateSettings) -> Fr
     configured = settings.stdio.principal if ctx.request is None and settings.stdio is not None else settings.anonymous
     if configured is None:
         raise Unidentified
-    return _of_configuration(configured)
+    return _of_configuration(configured, settings)
 
 
 def _is_storable(principal: Principal) -> bool:
@@ -52,16 +52,31 @@ def _is_storable(principal: Principal) -> bool:
     return all(is_writable(name) for name in names if name is not None)
 
 
+def configured_caller(settings: GateSettings) -> FrontCaller | None:
+    """The caller whom the configuration names for requests without a token, if it names one."""
+    configured = settings.stdio.principal if settings.stdio is not None else settings.anonymous
+    return None if configured is None else _of_configuration(configured, settings)
+
+
 def _of_token(token: AccessToken, settings: GateSettings) -> FrontCaller:
     claims = {"client_id": token.client_id, "sub": token.subject, **(token.claims or {})}
+    return caller_of_claims(claims, settings)
+
+
+def caller_of_claims(claims: Mapping[str, Any], settings: GateSettings) -> FrontCaller:
+    """The caller whom verified claims name.
+
+    Raises:
+        Unidentified: They name none, or one for whom no task could be kept.
+    """
     issuer, subject = claims.get("iss"), claims.get(settings.subject_claim)
     if not isinstance(issuer, str) or not isinstance(subject, str) or not issuer or not subject:
         raise Unidentified
-    agent = claims.get(settings.agent_claim)
+    agent, client = claims.get(settings.agent_claim), claims.get("client_id")
     principal = Principal(
         iss=issuer,
         sub=subject,
-        client_id=token.client_id,
+        client_id=client if isinstance(client, str) else None,
         agent=agent if isinstance(agent, str) else None,
         delegation=claims.get("act"),
     )
@@ -70,9 +85,14 @@ def _of_token(token: AccessToken, settings: GateSettings) -> FrontCaller:
     return FrontCaller(principal, claims)
 
 
-def _of_configuration(configured: StdioPrincipal) -> FrontCaller:
+def _of_configuration(configured: StdioPrincipal, settings: GateSettings) -> FrontCaller:
     principal = Principal(
         iss=configured.iss, sub=configured.sub, client_id=configured.client, agent=configured.agent or configured.client
     )
-    claims: dict[str, Any] = {"iss": configured.iss, "sub": configured.sub, "client_id": configured.client}
+    claims: dict[str, Any] = {
+        "iss": configured.iss,
+        "sub": configured.sub,
+        "aud": settings.resource or settings.server_name,
+        "client_id": configured.client,
+    }
     return FrontCaller(principal, claims)

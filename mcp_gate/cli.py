@@ -18,6 +18,7 @@ import typer
 from mcp_gate import migrate as migration
 from mcp_gate.client.command import Target, TaskCommands
 from mcp_gate.client.records import TaskRecords
+from mcp_gate.commands_explain import explain
 from mcp_gate.database import StoreUnavailable
 from mcp_gate.logs import configure_logging
 from mcp_gate.proxy import GatewayBroken, build, serve
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 task_app = typer.Typer(no_args_is_help=True, help="Look after tasks that earlier calls left behind.")
 app.add_typer(task_app, name="task")
+app.command()(explain)
 
 Config = Annotated[Path, typer.Option("--config", help="YAML file with the gate's settings.")]
 TokenFile = Annotated[Path | None, typer.Option(help="File that holds the bearer token.")]

@@ -16,14 +16,14 @@ import structlog
 from arap_service.protocol.approval import pending_approval
 from arap_service.protocol.canonical import arguments_hash
 from mcp_gate.asking import NOTHING_OFFERED, Offered, answer_of
-from mcp_gate.backend import ApprovalBackend
+from mcp_gate.backend import ApprovalBackend, DecisionPointUnavailable, Denial, Permit
 from mcp_gate.completion import Completion
 from mcp_gate.core import Checkpoint, Core, FingerprintOf
 from mcp_gate.creation import Answer, Creation, TaskCreated
 from mcp_gate.database import StoreUnavailable
 from mcp_gate.deliveries import Deliveries
 from mcp_gate.duty import Duty
-from mcp_gate.errors import InvalidParams, TaskNotFound
+from mcp_gate.errors import InvalidParams, TaskNotFound, Unavailable
 from mcp_gate.events import Cancel, InputSettled, WorkerLost
 from mcp_gate.execution import Execute
 from mcp_gate.lifecycle import Phase, TaskId, deadline, ends_at
@@ -44,6 +44,7 @@ Json = dict[str, Any]
 
 APPROVAL_PREFIX: Final = "io.mcp-hangar/approval"
 ACKNOWLEDGED: Final[Mapping[str, Any]] = {"resultType": "complete"}
+UNDECIDED: Final = "The authorization service is unavailable; nothing was done"
 _HASTENED: Final = (Phase.INTENT, Phase.GRANTED, Phase.RESUBMITTING)
 
 
@@ -142,6 +143,17 @@ class Engine:
         if isinstance(answer, TaskCreated):  # nothing else leaves work behind, and a permitted call must stay cheap
             self._poller.wake()
         return answer
+
+    async def decide(self, asked: Json) -> Permit | Denial:
+        """A decision about something that is no tool call, and that nobody is asked to approve.
+
+        Raises:
+            Unavailable: No decision was obtained.
+        """
+        try:
+            return await self._core.backend.evaluate(asked)
+        except DecisionPointUnavailable:
+            raise Unavailable(UNDECIDED) from None  # PEP-13
 
     async def step(self, task_id: str, *, hurried: bool = False) -> datetime | None:
         """Does what is due for a task, and says when to look again."""

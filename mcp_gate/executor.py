@@ -28,6 +28,7 @@ from mcp_gate.execution import Executed, NoResponse, ReceivedError, ToolCall
 from mcp_gate.origin import NotReceived
 from mcp_gate.upstream import without_server_info
 
+LIST_TOOLS: Final = "tools/list"
 INTERNAL_ERROR: Final = -32603
 INVALID_PARAMS: Final = -32602
 ASKED_FOR_INPUT: Final = (
@@ -40,16 +41,16 @@ log = structlog.get_logger(__name__)
 _pass: ContextVar[list[str] | None] = ContextVar("mcp_gate_pass", default=None)
 
 
-def take_pass(tool: str) -> bool:
-    """Whether the executor started this very invocation of `tool`; true once, for the gate's interceptor."""
+def take_pass(what: str) -> bool:
+    """Whether the gate itself started this very call of a tool, or request of a method; true once."""
     # Used up at once, so that whatever the tool calls in its turn is evaluated like everything else.
     granted = _pass.get()
-    return granted is not None and granted == [tool] and granted.pop() == tool
+    return granted is not None and granted == [what] and granted.pop() == what
 
 
 @contextmanager
-def _passing(tool: str) -> Iterator[None]:
-    token = _pass.set([tool])
+def _passing(what: str) -> Iterator[None]:
+    token = _pass.set([what])
     try:
         yield
     finally:
@@ -139,9 +140,9 @@ class DeferredExecutor:
         tools: list[types.Tool] = []
         cursor: str | None = None
         for _ in range(100):
-            page = types.ListToolsResult.model_validate(
-                await self.request("tools/list", {} if cursor is None else {"cursor": cursor}), by_name=False
-            )
+            with _passing(LIST_TOOLS):  # the gate's own question; nobody is behind it who could be decided about
+                answer = await self.request(LIST_TOOLS, {} if cursor is None else {"cursor": cursor})
+            page = types.ListToolsResult.model_validate(answer, by_name=False)
             tools += page.tools
             cursor = page.next_cursor
             if cursor is None:

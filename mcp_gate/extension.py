@@ -1,4 +1,4 @@
-"""The gate as an extension of an MCP server: every `tools/call` is decided, and approvals become tasks.
+"""The gate as an extension of an MCP server: what reaches the server is decided, and approvals become tasks.
 
 Translates between MCP and the engine: capabilities, routing headers, callers, errors. It decides nothing about
 tasks. SEP-2848; MCP Tasks extension; notes on SDK 2.3: the task result must be a dict, the capability check must
@@ -22,7 +22,6 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp.types import INTERNAL_ERROR, METHOD_NOT_FOUND, CallToolRequestParams, RequestParams
-from mcp.types.methods import SPEC_CLIENT_METHODS
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field, JsonValue
 from starlette.requests import Request
@@ -41,11 +40,11 @@ from mcp_gate.errors import (
     GateError,
     HeaderMismatch,
     InvalidParams,
-    MethodDenied,
     MissingCapability,
     Unavailable,
 )
 from mcp_gate.executor import take_pass
+from mcp_gate.guarding import Guard
 from mcp_gate.listening import Listening
 from mcp_gate.runtime import Parts, Runtime, open_runtime
 from mcp_gate.settings import GateSettings
@@ -55,8 +54,6 @@ T = TypeVar("T")
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 STORE_UNAVAILABLE: Final = "The gate cannot use its database now; ask again"
-RESERVED_PREFIX: Final = "tasks/"
-NOTIFICATIONS: Final = "notifications/"
 
 log = structlog.get_logger(__name__)
 
@@ -117,11 +114,11 @@ class Gate(Extension):
             self._server = server
             self._install(server)
         round_trips.protect(self._server, self.configuration)
+        guard = Guard(self._server, self.configuration, lambda: self.runtime)
+        self._server.middleware.append(lambda ctx, call_next: _told(guard.serve(ctx, call_next)))
         listening = Listening(self._server, lambda: self.runtime)
         self._server.middleware.append(lambda ctx, call_next: _told(listening.serve(ctx, call_next)))
         self._server.extensions[TOOL_APPROVAL_EXTENSION] = {}  # PEP-01: never without the tasks extension
-        if self.configuration.deny_unknown_methods:
-            server.middleware.append(self._deny_unknown)
 
     def _install(self, server: Server[Any]) -> None:
         entry = server.get_request_handler("tools/call")
@@ -236,15 +233,6 @@ class Gate(Extension):
         check_name_header(ctx, task_id)
         runtime, caller = self.runtime, caller_of(ctx, self.configuration)
         return await runtime.detached.do(lambda: work(runtime, caller))
-
-    async def _deny_unknown(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Deny what no mapping covers (PEP-26); what MCP defines and this server lacks stays "method not found"."""
-        method = ctx.method
-        served = self._server is not None and self._server.get_request_handler(method) is not None
-        if served or method in SPEC_CLIENT_METHODS or method.startswith((NOTIFICATIONS, RESERVED_PREFIX)):
-            return await call_next(ctx)
-        denied = MethodDenied()
-        raise MCPError(code=denied.code, message=denied.message)
 
 
 def check_name_header(ctx: ServerRequestContext[Any, Any], task_id: str) -> None:

@@ -18,34 +18,14 @@ from arap_service.protocol.canonical import (
     digest,
     find_unrepresentable,
 )
-from arap_service.protocol.expressions import ABSENT, Environment, ExpressionError, ExpressionInvalid, ValueExpression
-from mcp_gate.errors import InvalidParams
+from mcp_gate.templates import Json, MappingError, ToolMapping, filled
 from mcp_gate.writable import is_encodable, is_writable
-
-Json = dict[str, Any]
 
 ARGUMENTS_HASH: Final = "arguments_hash"
 SERVER: Final = "server"
 AGENT: Final = "agent"
 # A mapping comes from the server that is being authorized, so it may never speak for the gate or the profile.
 RESERVED_CONTEXT: Final = MACHINERY | {TOOL_CALL, ARGUMENTS_HASH, SERVER}
-
-_ENTRY_MEMBERS: Final = frozenset({"action", "resource", "context"})
-_ENVELOPES: Final = {
-    "evaluation": _ENTRY_MEMBERS | {"subject"},
-    "evaluations": _ENTRY_MEMBERS | {"subject", "evaluations", "options"},
-}
-_CEL: Final = Environment({"params": "map", "token": "map"})
-
-
-class MappingError(InvalidParams):
-    """The call can't be turned into an authorization request; the decision point is not asked (-32602)."""
-
-    text = "The call could not be mapped to an authorization request"
-
-    def __init__(self, where: str) -> None:
-        super().__init__(f"{self.text}: {where}")
-        self.where = where
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,81 +86,15 @@ class CallBinding:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolMapping:
-    """A declared mapping whose shape is checked and whose expressions are compiled."""
-
-    envelope: str
-    template: Json
-    allow_unanchored_subject: bool = False
-
-
-def declared_mapping(mapping: object, *, allow_unanchored_subject: bool = False) -> ToolMapping:
-    """Reads an `x-authzen-mapping`.
-
-    Raises:
-        MappingError: It isn't exactly one known envelope (PEP-20), or an expression doesn't compile.
-    """
-    if not isinstance(mapping, dict) or len(mapping) != 1 or next(iter(mapping)) not in _ENVELOPES:
-        raise MappingError("the mapping needs exactly one of `evaluation` and `evaluations`")
-    envelope, template = next(iter(mapping.items()))
-    if not isinstance(template, dict):
-        raise MappingError(envelope)
-    _check_members(template, _ENVELOPES[envelope], envelope)
-    if envelope == "evaluations":
-        entries = template.get("evaluations")
-        if not isinstance(entries, list) or not entries:
-            raise MappingError("evaluations.evaluations")
-        for index, entry in enumerate(entries):
-            where = f"evaluations.evaluations[{index}]"
-            if not isinstance(entry, dict):
-                raise MappingError(where)
-            _check_members(entry, _ENTRY_MEMBERS, where)  # PEP-20: no `subject` in an entry
-    return ToolMapping(envelope, _compiled(template, envelope), allow_unanchored_subject)
-
-
-def _check_members(template: Mapping[str, object], known: frozenset[str], where: str) -> None:
-    for name in template:
-        if name not in known:
-            raise MappingError(f"{where}.{name}")
-
-
-def _compiled(value: object, where: str) -> Any:
-    """The template with each `$` string replaced by its compiled expression and each `$$` unescaped (PEP-21)."""
-    if isinstance(value, dict):
-        return {name: _compiled(member, f"{where}.{name}") for name, member in value.items()}
-    if isinstance(value, list):
-        return [_compiled(member, f"{where}[{index}]") for index, member in enumerate(value)]
-    if not isinstance(value, str) or not value.startswith("$"):
-        return value
-    if value.startswith("$$"):
-        return value[1:]
-    try:
-        return _CEL.compile_value(value[1:])
-    except ExpressionInvalid:
-        raise MappingError(f"{where} is not a valid expression") from None
-
-
-def _resolved(template: object, inputs: Mapping[str, Any], where: str) -> Any:
-    if isinstance(template, dict):
-        members = ((name, _resolved(member, inputs, f"{where}.{name}")) for name, member in template.items())
-        return {name: member for name, member in members if member is not ABSENT}
-    if isinstance(template, list):
-        items = (_resolved(member, inputs, f"{where}[{index}]") for index, member in enumerate(template))
-        return [item for item in items if item is not ABSENT]
-    if not isinstance(template, ValueExpression):
-        return template
-    try:
-        return template.evaluate(inputs)
-    except ExpressionError:
-        raise MappingError(f"{where} failed to evaluate") from None
-
-
-@dataclass(frozen=True, slots=True)
 class Resolved:
     """The AuthZEN request that a mapping amounts to for one call, and what an operator should be warned about."""
 
     request: Json
     warnings: tuple[str, ...] = ()
+
+    def entries(self) -> tuple[Json, ...]:
+        """Every question of it, each whole."""
+        return tuple(entry for _, entry in _entries(self.request))
 
 
 def resolve(
@@ -206,7 +120,7 @@ def resolve(
             "resource": {"type": "tool", "id": params["name"]},
         }
         return Resolved(request if agent is None else {**request, "context": {AGENT: agent}})
-    request = _resolved(mapping.template, {"params": dict(params), "token": dict(token)}, mapping.envelope)
+    request = filled(mapping.template, {"params": dict(params), "token": dict(token)}, mapping.envelope)
     request.pop("options", None)  # every question must be permitted, whatever the mapping would settle for (PEP-22)
     warnings = _anchor_subject(request, mapping, anchor)
     _anchor_agent(request, agent)
@@ -296,7 +210,7 @@ def map_call(
     own: Json = {SERVER: server}
     if pointer is None:
         own[ARGUMENTS_HASH] = arguments_hash(arguments)  # PEP-24
-    entries = [{**entry, "context": {**entry.get("context", {}), **own}} for _, entry in _entries(resolved.request)]
+    entries = [{**entry, "context": {**entry.get("context", {}), **own}} for entry in resolved.entries()]
     first = entries[0]
     bound = CallBinding(
         server=server,

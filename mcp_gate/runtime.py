@@ -101,6 +101,7 @@ class Runtime:
             token_claims=caller.claims,
             principal=caller.principal,
             subject_claim=self.settings.subject_claim,
+            disclosed=found.disclosed,
         )
         try:
             answer = await self.engine.call(
@@ -130,7 +131,7 @@ async def open_runtime(
     await anyio.to_thread.run_sync(migrate.upgrade, settings.database)
     store = TaskStore.open(settings.database, ring)
     try:
-        async with _backend(settings, parts) as backend:
+        async with open_backend(settings, parts) as backend:
             executor = DeferredExecutor(server, lifespan_state)
             catalogue = parts.catalogue or EmbeddedTools(owner, settings.tools, list_tools=executor.list_tools)
             engine = Engine(
@@ -170,7 +171,8 @@ async def _at_work(runtime: Runtime) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _backend(settings: GateSettings, parts: Parts) -> AsyncIterator[ApprovalBackend]:
+async def open_backend(settings: GateSettings, parts: Parts) -> AsyncIterator[ApprovalBackend]:
+    """The backend that the settings describe, for as long as the block lasts, unless `parts` bring another."""
     if parts.backend is not None:
         yield parts.backend
         return

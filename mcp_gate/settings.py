@@ -7,7 +7,7 @@ import base64
 import os
 import secrets
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import yaml
 from pydantic import (
@@ -19,10 +19,12 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from arap_service.protocol.sealing import KeyRing
+from mcp_gate.methods import METHODS
 from mcp_gate.settings_tools import ToolSettings, Upstream
 from mcp_gate.values import (
     CallbackKey,
     DatabaseUrl,
+    Mapping,
     Name,
     Origin,
     Seconds,
@@ -172,6 +174,13 @@ class GateSettings(BaseSettings):
     # a round that was begun before a restart, or at another instance, begins again.
     request_state_keys: tuple[SecretStr, ...] = ()
     deny_unknown_methods: bool = True
+    # What the decision point is asked about besides tool calls: whatever reaches one thing behind the server
+    # (`reaching`), or every method that COAZ has a mapping for, listings and tasks included (`all`).
+    decide: Literal["reaching", "all"] = "reaching"
+    # `filtered` leaves out of listings what the caller is plainly denied; it asks once for each entry.
+    listings: Literal["whole", "filtered"] = "whole"
+    # Mappings of methods that MCP does not define; without one such a method is denied.
+    methods: dict[str, Mapping] = Field(default_factory=dict)
     insecure_loopback: bool = False
     clock_skew_seconds: int = Field(default=30, ge=0, le=60)
 
@@ -207,6 +216,8 @@ class GateSettings(BaseSettings):
             raise ValueError("issuers and resource are missing: an HTTP front needs them to verify bearer tokens")
         if len({issuer.issuer for issuer in self.issuers}) != len(self.issuers):
             raise ValueError("issuers: one of them is there twice; keep the entry with the right jwks_uri")
+        if known := self.methods.keys() & {"tools/call", "ping", "initialize", *METHODS}:
+            raise ValueError(f"methods.{min(known)}: MCP's own methods have a mapping; only tools declare another")
         for key, url in self._urls():
             self._require_secure(key, url)
         return self

@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from mcp_gate.values import Mapping, Section, ShortSeconds, Url, is_secure
+from mcp_gate.values import Mapping, Name, Section, ShortSeconds, Url, is_secure
 
 
 class Upstream(Section):
@@ -34,3 +34,7 @@ class ToolSettings(Section):
     """What is known about one tool beyond what its server says."""
 
     mapping: Mapping | None = None
+    # Lets a mapping name a subject that no claim of the token vouches for; it is warned about each time (PEP-18).
+    allow_unanchored_subject: bool = False
+    # The arguments that the decision point and reviewers may see; the others are bound by their hash alone.
+    disclosed: tuple[Name, ...] | None = None

@@ -7,7 +7,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
@@ -18,9 +18,10 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from mcp_gate.errors import InvalidParams, Unavailable
-from mcp_gate.mapping import ToolMapping, declared_mapping, fingerprint
+from mcp_gate.mapping import fingerprint
 from mcp_gate.schema import SchemaInvalid, compiled
 from mcp_gate.settings_tools import ToolSettings
+from mcp_gate.templates import ToolMapping, declared_mapping
 
 DECLARED_MAPPING: Final = "x-authzen-mapping"
 TOOLS_UNKNOWN: Final = "The server cannot list its tools now; the tool did not run"
@@ -35,6 +36,8 @@ class KnownTool:
     input_schema: Mapping[str, Any]
     declared: object
     fingerprint: str
+    allow_unanchored_subject: bool = False
+    disclosed: tuple[str, ...] | None = None
 
     def mapping(self) -> ToolMapping | None:
         """The mapping that the operator or the tool declares, else None for the default one.
@@ -42,7 +45,9 @@ class KnownTool:
         Raises:
             MappingError: it is declared, and wrong.
         """
-        return None if self.declared is None else _compiled_mapping(json.dumps(self.declared, sort_keys=True))
+        if self.declared is None:
+            return None
+        return _compiled_mapping(json.dumps(self.declared, sort_keys=True), self.allow_unanchored_subject)
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Refuse arguments that the tool would refuse, before anybody is asked to approve them.
@@ -59,8 +64,8 @@ class KnownTool:
 
 
 @lru_cache(maxsize=512)
-def _compiled_mapping(document: str) -> ToolMapping:
-    return declared_mapping(json.loads(document))
+def _compiled_mapping(document: str, allow_unanchored_subject: bool) -> ToolMapping:  # noqa: FBT001 - a key of the cache
+    return declared_mapping(json.loads(document), allow_unanchored_subject=allow_unanchored_subject)
 
 
 class Catalogue(Protocol):
@@ -81,7 +86,10 @@ def known(tool: types.Tool, settings: ToolSettings | None, *, code: bytes = b"")
     if settings is not None and settings.mapping is not None:
         declared = settings.mapping
     schema = {name: value for name, value in tool.input_schema.items() if name != DECLARED_MAPPING}
-    return KnownTool(tool.name, tool.title, schema, declared, fingerprint(schema, declared, code=code))
+    found = KnownTool(tool.name, tool.title, schema, declared, fingerprint(schema, declared, code=code))
+    if settings is None:
+        return found
+    return replace(found, allow_unanchored_subject=settings.allow_unanchored_subject, disclosed=settings.disclosed)
 
 
 class EmbeddedTools:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
 from mcp_gate.database import StoreUnavailable, parse_url
-from mcp_gate.mapping import MappingError, declared_mapping
+from mcp_gate.templates import MappingError, declared_mapping
 
 SHORTEST_KEY: Final = 24
 TEN_YEARS: Final = 315_360_000

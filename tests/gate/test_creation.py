@@ -14,7 +14,8 @@ from mcp_gate.creation import Result, RunNow, TaskCreated
 from mcp_gate.errors import TaskNotFound, Unavailable
 from mcp_gate.lifecycle import Phase
 from mcp_gate.limits import Limits
-from mcp_gate.mapping import call_digest, declared_mapping
+from mcp_gate.mapping import call_digest
+from mcp_gate.templates import declared_mapping
 from mcp_gate.texts import DEGRADED, DENIED, DISPOSITION, ENVELOPE, IMMEDIATE, OVER_LIMIT
 from tests.gate.foreign_backend import ForeignBackend, requestable
 from tests.gate.kit import ALICE, FINGERPRINT, Killed, Kit, binding

@@ -14,6 +14,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 
+from arap_service.protocol.canonical import arguments_hash
 from mcp_gate.client import TaskEnded, TasksExtension
 from mcp_gate.client.tasks import GetTask, TaskState
 from mcp_gate.database import Database
@@ -586,3 +587,37 @@ async def test_a_call_that_cannot_be_stored_is_told_that_nothing_ran_and_can_be_
     assert "repeat the call" in caught.value.message
     assert state["result"]["_meta"][DISPOSITION] == "approved-executed"
     assert world.effects == ["acct-991 1"]
+
+
+@pytest.mark.requirement("PEP-18")
+async def test_the_operator_may_let_one_tool_name_a_subject_that_no_token_vouches_for(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subject = {"type": "identity", "id": "$params.arguments.account"}
+    resource = {"type": "tool", "id": "read"}
+    mapping = {"evaluation": {"subject": subject, "action": {"name": "read"}, "resource": resource}}
+    async with connected(world.server(world.settings(tools={"read": {"mapping": mapping}}))) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("read", {"account": "bob"})
+    assert caught.value.code == -32602
+    assert world.service.sent_to("/evaluation") == []
+    allowed = {"read": {"mapping": mapping, "allow_unanchored_subject": True}}
+    async with connected(world.server(world.settings(tools=allowed))) as client:
+        assert not (await client.call_tool("read", {"account": "bob"})).is_error
+    assert world.service.sent_to("/evaluation")[0].json()["subject"]["id"] == "bob"
+    assert "subject_not_anchored" in capsys.readouterr().out
+
+
+@pytest.mark.requirement("PEP-24")
+async def test_arguments_that_are_not_disclosed_are_bound_and_never_sent(world: World) -> None:
+    settings = world.settings(tools={"wire": {"disclosed": ["to"]}})
+    async with connected(world.server(settings), tasks_client()) as client:
+        created = await create(client, "wire", to="acct-991", amount=918_273)
+        world.service.approve()
+        await ended(client, created.task_id)
+    context = world.service.sent_to("/evaluation")[0].json()["context"]
+    shown = context["urn:x-arap:tool_call"]
+    assert (shown["arguments"], shown["complete"]) == ({"to": "acct-991"}, False)
+    assert context["arguments_hash"] == arguments_hash({"to": "acct-991", "amount": 918_273})
+    assert all(b"918273" not in received.body for received in world.service.received)
+    assert world.effects == ["acct-991 918273"]

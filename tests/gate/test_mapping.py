@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 from arap_service.protocol.canonical import TOOL_CALL, Unrepresentable
 from mcp_gate.mapping import (
     CallBinding,
-    MappingError,
     Principal,
     call_digest,
-    declared_mapping,
     fingerprint,
     map_call,
     question,
     questions,
     resolve,
 )
+from mcp_gate.templates import MappingError, declared_mapping
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 COAZ = json.loads((VECTORS / "coaz-mapping.json").read_text())
@@ -368,3 +367,30 @@ def test_a_tool_is_another_one_when_schema_mapping_or_code_differ() -> None:
     }
     assert len(kinds) == 4
     assert fingerprint({"a": 1, "b": 2}, None) == fingerprint({"b": 2, "a": 1}, None)
+
+
+@pytest.mark.requirement("PEP-25")
+@pytest.mark.parametrize("member", ["subject", "resource", "action"])
+@pytest.mark.parametrize("source", ["$token.risk", "$[params.arguments.id, token.?risk.orValue(0)]"])
+def test_a_snapshot_of_the_token_is_no_property_of_what_an_approval_binds(member: str, source: str) -> None:
+    """Bound values are compared whole, so one that changes while pending would put the approval out of scope (X-04)."""
+    plain = {"subject": {}, "resource": {"type": "customer", "id": "c"}, "action": {"name": "get"}}[member]
+    with pytest.raises(MappingError):
+        resolved(evaluation(**{member: {**plain, "properties": {"deep": [source]}}}))
+    entry = {"action": {"name": "get"}, "resource": {"type": "customer", "id": "c"}}
+    if member != "subject":
+        entry[member] = {**plain, "properties": {"deep": [source]}}
+        with pytest.raises(MappingError):
+            resolved({"evaluations": {"evaluations": [entry]}})
+
+
+@pytest.mark.requirement("PEP-25")
+def test_a_snapshot_may_go_to_the_context_and_the_call_itself_to_properties() -> None:
+    mapping = evaluation(
+        resource={"type": "customer", "id": "c", "properties": {"case": "$params.arguments.case"}},
+        context={"risk": "$token.risk", "resource": {"properties": {"risk": "$token.risk"}}},
+    )
+    request = resolved(mapping, token={**TOKEN, "risk": 7})
+    assert request["resource"]["properties"] == {"case": "case-67890"}
+    assert request["context"]["risk"] == 7
+    assert request["context"]["resource"] == {"properties": {"risk": 7}}

@@ -12,8 +12,8 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_gate.errors import InvalidParams, Unavailable
 from mcp_gate.extension import Gate
-from mcp_gate.mapping import MappingError
 from mcp_gate.settings_tools import ToolSettings
+from mcp_gate.templates import MappingError
 from mcp_gate.tools import EmbeddedTools, known
 from tests.gate.upstream_server import add_tools
 from tests.gate.world import World, connected, tasks_client
