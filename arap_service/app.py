@@ -17,6 +17,7 @@ from arap_service.api import issuer as issuer_routes
 from arap_service.api.auth import Authenticator
 from arap_service.api.direct import DirectPaths, UseCase
 from arap_service.api.edge import EdgeMiddleware
+from arap_service.api.observed import Observed
 from arap_service.api.problems import install_problems
 from arap_service.background import run_background
 from arap_service.context import Context
@@ -32,7 +33,9 @@ class Service(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """The usual stack with the hot paths before it and the edge around both."""
         inner = DirectPaths(super().build_middleware_stack(), self.direct_paths)
-        return EdgeMiddleware(inner, base_path=self.state.context.settings.base_path)
+        context: Context = self.state.context
+        edge = EdgeMiddleware(inner, base_path=context.settings.base_path)
+        return Observed(edge, context, direct=self.direct_paths)
 
 
 def create_app(context: Context, *, background: bool = False) -> FastAPI:
@@ -56,7 +59,8 @@ def create_app(context: Context, *, background: bool = False) -> FastAPI:
         redoc_url=None,
         openapi_url=settings.base_path + "/openapi.json",
         max_body_size=settings.limits.max_body_bytes,
-        telemetry={"logs": False},
+        # Its spans would hold paths and queries, and thereby handles and names; ours are made in api/observed.py.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.direct_paths = {settings.base_path + path: use_case for path, use_case in pdp.PATHS.items()}
     _install(app, context)

@@ -8,10 +8,12 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from opentelemetry.trace import Tracer
 from structlog.typing import FilteringBoundLogger
 
 from arap_service.checkpoints import Checkpoint
 from arap_service.keys import Clock, Keys, TrustedIssuers
+from arap_service.metrics import Metrics
 from arap_service.outbound import Outbound
 from arap_service.policy_source import PolicySource
 from arap_service.protocol.sealing import KeyRing
@@ -53,4 +55,6 @@ class Context:
     checkpoint: Checkpoint
     outbound: Outbound
     rates: Rates
+    metrics: Metrics
+    tracer: Tracer
     log: FilteringBoundLogger

@@ -160,6 +160,7 @@ class Courier:
         state = DeliveryState(attempts=delivery.attempts + 1, created_at=delivery.created_at)
         decision = after_attempt(state, outcome, now=now, jitter=self._jitter())
         await self._ctx.database.write(lambda session: _recorded(session, delivery, outcome, decision, now=now))
+        self._ctx.metrics.attempted(_status(decision).value)
         self._ctx.log.info(
             "callback_attempted",
             delivery_id=delivery.id,

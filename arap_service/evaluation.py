@@ -13,10 +13,11 @@ from arap_service.denials import issue_offer, plain_denial
 from arap_service.domain.callers import Caller
 from arap_service.domain.errors import InvalidRequest
 from arap_service.domain.names import MOST_BYTES, too_long
-from arap_service.domain.policy import Deny, Permit, Question, Requestable, judge
+from arap_service.domain.policy import Deny, Permit, Policy, Question, Requestable, judge
 from arap_service.protocol.authzen import InvalidShape, tuple_of
 from arap_service.protocol.canonical import Tuple4, bindable_members, bound_context, find_unrepresentable
 from arap_service.reevaluation import reevaluate
+from arap_service.tracing import spanning
 
 MOST_EVALUATIONS: Final = 1000
 _ALL: Final = "execute_all"
@@ -35,17 +36,35 @@ async def evaluate(ctx: Context, caller: Caller, request: Mapping[str, Any]) -> 
     ctx.rates.check("evaluation", caller.principal)
     about = _about(request)
     policy = ctx.policy.current()
-    if "approval" in about.context:
-        return await reevaluate(ctx, caller, policy, about=about)
+    with spanning(ctx.tracer, "arap.evaluate", attributes={"arap.policy_version": policy.version}) as span:
+        if "approval" in about.context:
+            answer = await reevaluate(ctx, caller, policy, about=about)
+            outcome = "permit" if answer["decision"] else str(answer["context"]["next_action"])
+            presented = "approval"
+        else:
+            answer, outcome = await _first(ctx, caller, policy, about)
+            presented = "nothing"
+        ctx.metrics.evaluated(outcome, presented=presented)
+        if span.is_recording():
+            span.set_attribute("arap.presented", presented)
+            span.set_attribute("arap.outcome", outcome)
+            span.set_attribute("arap.evaluation_id", str(answer["context"]["evaluation_id"]))
+        return answer
+
+
+async def _first(ctx: Context, caller: Caller, policy: Policy, about: Tuple4) -> tuple[dict[str, Any], str]:
+    """The answer to a question without an approval, and what it is called in the figures."""
     judgement = judge(policy, Question(*about, caller.client_id))
     match judgement:
         case Permit():
-            return {"decision": True, "context": {"evaluation_id": ctx.keys.mint_evaluation_id("permit")}}
+            return {"decision": True, "context": {"evaluation_id": ctx.keys.mint_evaluation_id("permit")}}, "permit"
         case Deny(reason=reason):
-            return plain_denial(ctx, reason)
+            return plain_denial(ctx, reason), "deny"
         case Requestable(reason=reason):
             offer = await issue_offer(ctx, caller, policy, about=about, requestable=judgement, reason=reason)
-            return plain_denial(ctx, reason) if offer is None else {"decision": False, "context": offer.context}
+            if offer is None:
+                return plain_denial(ctx, reason), "withheld"
+            return {"decision": False, "context": offer.context}, "request"
 
 
 async def evaluations(ctx: Context, caller: Caller, request: Mapping[str, Any]) -> dict[str, Any]:

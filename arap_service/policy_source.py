@@ -28,6 +28,7 @@ class PolicySource:
         self._policy = policy
         self._path = path
         self._recorded: str | None = None
+        self._is_newer_refused = False
         self._seen: tuple[int, int] | None = None
         self._log = structlog.get_logger("arap.policy")
 
@@ -48,6 +49,11 @@ class PolicySource:
         """The policy in force now; hold on to it for the length of one decision."""
         return self._policy
 
+    @property
+    def is_newer_refused(self) -> bool:
+        """Whether the file as it is now cannot be put in force, so that older rules still are."""
+        return self._is_newer_refused
+
     def refresh(self) -> bool:
         """Take over the file if it has changed and is good; whether it was taken over."""
         if self._path is None:
@@ -59,13 +65,16 @@ class PolicySource:
             self._seen = seen
             policy = load_policy(self._path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
+            self._is_newer_refused = True
             self._log.error("policy_unreadable", error=type(error).__name__)
             return False
         except PolicyInvalid as error:
+            self._is_newer_refused = True
             first = error.problems[0]
             self._log.error("policy_refused", problems=len(error.problems), line=first.line, pointer=first.pointer)
             return False
         self._policy = policy
+        self._is_newer_refused = False
         self._log.info("policy_loaded", version=policy.version)
         return True
 

@@ -11,13 +11,16 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import uvicorn
 
+from arap_service import tracing
 from arap_service.app import create_app
 from arap_service.checkpoints import killing
 from arap_service.context import Context
 from arap_service.http1 import BoundedHttp
+from arap_service.monitoring import monitored
 from arap_service.settings import Settings
 from arap_service.settings_parts import TlsSettings, split_bind
 from arap_service.surroundings import open_context
@@ -28,8 +31,8 @@ class CannotListen(Exception):
     """The address is not to be had; the text says why."""
 
 
-def bound(bind: str) -> socket.socket:
-    """A socket that listens on `bind`.
+def bound(bind: str, *, key: str = "bind") -> socket.socket:
+    """A socket that listens on `bind`, which stands under `key` in the configuration.
 
     Raises:
         CannotListen: Somebody else has it, or it is not ours to have.
@@ -41,7 +44,7 @@ def bound(bind: str) -> socket.socket:
     except OSError as error:
         reason = error.strerror or "it is no address of this machine"
         raise CannotListen(
-            f"bind: cannot listen on {bind} ({reason}); choose another address or stop its owner"
+            f"{key}: cannot listen on {bind} ({reason}); choose another address or stop its owner"
         ) from None
     # asyncio does this for sockets of its own only; without it every answer waits 40 ms for the caller's kernel.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -69,10 +72,16 @@ async def serve(settings: Settings, *, die_with_stdin: bool = False) -> None:
         CannotListen, SettingsInvalid, PolicyInvalid, StoreUnavailable, OSError: It could not start.
     """
     tls = tls_context(settings.tls)
-    with bound(settings.bind) as listening:
+    tracing.configure(settings.trace_collector)
+    with ExitStack() as sockets:
+        listening = sockets.enter_context(bound(settings.bind))
+        watching = None
+        if settings.metrics_bind is not None:
+            watching = sockets.enter_context(bound(settings.metrics_bind, key="metrics_bind"))
         context = await open_context(settings, checkpoint=killing(os.environ.get("ARAP_KILL_AT")))
         try:
-            await _run(context, listening, tls=tls, die_with_stdin=die_with_stdin)
+            async with monitored(context, watching):
+                await _run(context, listening, tls=tls, die_with_stdin=die_with_stdin)
         finally:
             await context.database.aclose()
 

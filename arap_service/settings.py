@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 from arap_service.settings_parts import (
     BuiltinIssuer,
     CallbackSettings,
+    Endpoint,
     Identifier,
     IssuerSettings,
     Limits,
@@ -53,6 +54,10 @@ class Settings(BaseSettings):
     callbacks: Mapping[str, CallbackSettings] = {}
     clock_skew_seconds: int = Field(default=30, ge=0)
     limits: Limits = Limits()
+    metrics_bind: str | None = None
+    """A loopback address such as `127.0.0.1:9464` where figures are served without authentication; none by default."""
+    trace_collector: Endpoint | None = None
+    """OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`; needs the extra `otel`."""
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
 
     @field_validator("clock_skew_seconds")
@@ -72,6 +77,15 @@ class Settings(BaseSettings):
                     raise ValueError(f"must be a loopback address such as 127.0.0.1:8400 while {key} is {weak}")
         if not 0 <= port <= 65535:
             raise ValueError("must end in a port between 0 and 65535")
+        return bind
+
+    @field_validator("metrics_bind")
+    @classmethod
+    def _monitored_on_loopback(cls, bind: str | None) -> str | None:
+        if bind is not None:
+            host, port = split_bind(bind)
+            if not is_loopback(host) or not 0 <= port <= 65535:
+                raise ValueError("must be a loopback address such as 127.0.0.1:9464; elsewhere ask the main port")
         return bind
 
     @model_validator(mode="after")

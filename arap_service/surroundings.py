@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
+from opentelemetry import trace as otel
 
 from arap_service.checkpoints import Checkpoint, passing
 from arap_service.context import Context, NewId, Trust, random_id
 from arap_service.jwks import Fetch, RemoteKeys, fetch_keys
 from arap_service.key_file import load_ring
 from arap_service.keys import Clock, Keys, KeySource, TrustedIssuers, Use
+from arap_service.metrics import Metrics
 from arap_service.outbound import Outbound
 from arap_service.policy_source import PolicySource
 from arap_service.rates import Rates
@@ -56,6 +58,7 @@ async def open_context(
     checkpoint: Checkpoint = passing,
     outbound: Outbound | None = None,
     fetch: Fetch = fetch_keys,
+    tracer: otel.Tracer | None = None,
 ) -> Context:
     """Open everything that the settings name; close it with `context.database.aclose()`.
 
@@ -72,6 +75,13 @@ async def open_context(
         await database.aclose()
         raise
     limits = settings.limits
+    per_minute = {
+        "submission": limits.submissions_per_minute,
+        "poll": limits.polls_per_minute,
+        "denial": limits.requestable_denials_per_minute,
+        "evaluation": limits.evaluations_per_minute,
+    }
+    metrics = Metrics(per_minute)
     log: Any = structlog.get_logger("arap")
     return Context(
         settings=settings,
@@ -84,15 +94,9 @@ async def open_context(
         new_id=new_id,
         checkpoint=checkpoint,
         outbound=outbound or _guarded(settings),
-        rates=Rates(
-            {
-                "submission": limits.submissions_per_minute,
-                "poll": limits.polls_per_minute,
-                "denial": limits.requestable_denials_per_minute,
-                "evaluation": limits.evaluations_per_minute,
-            },
-            clock=clock,
-        ),
+        rates=Rates(per_minute, clock=clock, refused=metrics.limited),
+        metrics=metrics,
+        tracer=tracer or otel.get_tracer("arap_service"),
         log=log,
     )
 

@@ -1,13 +1,24 @@
-"""Whether the process lives and whether it can work, for whoever watches it."""
+"""Whether the process lives, whether it can work, and its figures, for whoever watches it.
+
+`/healthz` answers as long as the process can answer. `/readyz` says how each part is: `ok`, `degraded` (it works, yet
+somebody should look) or `failed`; one failed part makes it 503, so that a balancer sends no requests here. A backlog of
+deliveries or a refused rules file is no reason to stop answering, so both only degrade. `/metrics` is for callers with
+the scope `admin` on the main port, and for anybody on the loopback listener that `metrics_bind` opens
+(`monitoring.py`). Codes and counts only: nothing here names a person, a client or a request.
+"""
 
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse
-from sqlalchemy import text
+from fastapi.responses import JSONResponse, Response
 
-from arap_service.api.auth import ContextDep
-from arap_service.store.database import StoreUnavailable
+from arap_service.api.auth import CallerDep, ContextDep
+from arap_service.context import Context
+from arap_service.domain.callers import Scope
+from arap_service.metrics import CONTENT_TYPE, InForce, Stored
+from arap_service.readiness import MOST_SECONDS, Readiness, readiness
+from arap_service.store import operation
+from arap_service.store.database import ReadSession, StoreUnavailable
 
 router = APIRouter(tags=["operation"])
 
@@ -19,12 +30,41 @@ async def alive() -> dict[str, Any]:
 
 
 @router.get(
-    "/readyz", summary="Can the service work?", responses={503: {"description": "It cannot reach its database"}}
+    "/readyz",
+    summary="Can the service work?",
+    response_model=Readiness,
+    responses={503: {"description": "At least one part has failed", "model": Readiness}},
 )
 async def ready(ctx: ContextDep) -> JSONResponse:
-    """Ask the database; a balancer should send no requests while this is 503."""
+    """Look at every part; a balancer should send no requests while this is 503."""
+    found = await readiness(ctx)
+    return JSONResponse(found.model_dump(mode="json", exclude_none=True), 503 if found.status == "unavailable" else 200)
+
+
+@router.get(
+    "/metrics",
+    summary="Figures in the text format of Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}, "description": "All figures"}},
+)
+async def metrics(ctx: ContextDep, caller: CallerDep) -> Response:
+    """What this process has counted and what the database holds now; needs the scope `admin`."""
+    caller.require(Scope.ADMIN)
+    return Response(await exposition(ctx), media_type=CONTENT_TYPE, headers={"Cache-Control": "no-store"})
+
+
+async def exposition(ctx: Context) -> bytes:
+    """The figures as text; without a database only those of this process."""
+    policy = ctx.policy.current()
+    rules = InForce(policy.version, ctx.policy.is_newer_refused, frozenset(policy.templates))
+    now = ctx.clock()
+
+    def work(session: ReadSession) -> Stored:
+        return Stored(tuple(operation.open_tasks(session)), operation.backlog(session), now)
+
     try:
-        await ctx.database.read(lambda session: session.execute(text("SELECT 1")).scalar_one())
+        stored = await ctx.database.look(work, seconds=MOST_SECONDS)
     except StoreUnavailable as error:
-        return JSONResponse({"status": "unavailable", "reason": f"database_{error.reason}"}, 503)
-    return JSONResponse({"status": "ok", "policy": ctx.policy.current().version})
+        ctx.log.warning("figures_unavailable", reason=error.reason)
+        stored = None
+    return ctx.metrics.exposition(rules, stored)

@@ -8,6 +8,7 @@ counts once under an idempotency key; without one, the second meets a newer vers
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -40,6 +41,7 @@ from arap_service.requests.voters import Board, Decider, board_of, decider_of, e
 from arap_service.store import tasks, votes
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Task, Vote
+from arap_service.tracing import spanning
 from arap_service.views import RequestDetail
 
 MAX_REASON: Final = 4000
@@ -97,10 +99,14 @@ async def decide(
         return fault
 
     # A refusal is returned and raised after the commit, because its record has to stay.
-    try:
-        fault = await ctx.database.write(work)
-    except IntegrityError:
-        raise DuplicateRequest from None  # the key was just used for another request
+    with spanning(ctx.tracer, "arap.decide", attributes={"arap.channel": caller.channel}) as span:
+        try:
+            fault = await ctx.database.write(work)
+        except IntegrityError:
+            raise DuplicateRequest from None  # the key was just used for another request
+        span.set_attribute("arap.outcome", decision if fault is None else fault.urn)
+        if fault is None:  # else it may be nothing but what somebody wrote into an address
+            span.set_attribute("arap.task_id", task_id)
     ctx.checkpoint("decide.after_commit")
     if fault is not None:
         ctx.log.info("decision_refused", task_id=task_id, problem=fault.urn)
@@ -203,6 +209,7 @@ def _count(
     record(session, task, "vote_cast", counted.decider.actor, _vote_detail(task, vote, counted), now=now)
     if isinstance(moved, Moved):
         carry_out(ctx, session, moved, cause, now=now)
+    session.after_commit(partial(ctx.metrics.decided, vote.decision, counted.channel))
     session.on_commit(task_topic(task.id))
     session.on_commit(REQUESTS)
     return None

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, assert_never
 
 from pydantic import JsonValue
@@ -106,6 +107,7 @@ def carry_out(ctx: Context, session: WriteSession, moved: Moved, cause: Cause, *
                 _notify(ctx, session, task, status, now=now)
             case _:
                 assert_never(effect)
+    session.after_commit(partial(ctx.metrics.ended, task.status, cause.by))
     session.on_commit(task_topic(task.id))
     session.on_commit(REQUESTS)
 

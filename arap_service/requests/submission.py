@@ -31,6 +31,7 @@ from arap_service.requests.wishes import check_wishes
 from arap_service.store import tasks, votes
 from arap_service.store.database import StoreUnavailable, WriteSession
 from arap_service.store.tables import Task
+from arap_service.tracing import spanning
 
 _ATTEMPTS: Final = 5
 
@@ -65,6 +66,14 @@ async def submit(ctx: Context, caller: Caller, raw: bytes, *, idempotency_key: s
     Raises:
         ArapError: The class of the first step that fails; nothing was written then.
     """
+    with spanning(ctx.tracer, "arap.submit") as span:
+        submitted = await _submit(ctx, caller, raw, idempotency_key=idempotency_key)
+        span.set_attribute("arap.status", str(submitted.task["status"]))
+        span.set_attribute("arap.task_id", str(submitted.task["id"]))
+        return submitted
+
+
+async def _submit(ctx: Context, caller: Caller, raw: bytes, *, idempotency_key: str | None) -> Submitted:
     caller.require(Scope.SUBMIT)  # 1
     intake = read_submission(raw, max_depth=ctx.settings.limits.max_depth)  # 2
     key = read_key(idempotency_key)

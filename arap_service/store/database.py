@@ -60,6 +60,10 @@ class WriteSession(Session):
         """Wake whoever waits for `topic` once this unit of work is committed."""
         self.info.setdefault("topics", {})[topic] = None  # a dict keeps order and drops repetitions
 
+    def after_commit(self, tell: Callable[[], None]) -> None:
+        """Call `tell`, which counts something and cannot fail, once this unit of work is committed."""
+        self.info.setdefault("tellings", []).append(tell)
+
 
 class Database:
     """One database, SQLite or PostgreSQL, and the only way to its sessions."""
@@ -75,6 +79,7 @@ class Database:
         # A second writer in one SQLite process would only wait inside the busy handler, with a far worse tail.
         self._write_slots = anyio.CapacityLimiter(1 if sqlite else READERS)
         self._read_slots = anyio.CapacityLimiter(READERS)
+        self._look_slots = anyio.CapacityLimiter(2)
 
     @classmethod
     def open(cls, url: str, *, busy_seconds: float = 5.0) -> Self:
@@ -115,6 +120,21 @@ class Database:
         """
         return await anyio.to_thread.run_sync(self.read_now, work, limiter=self._read_slots)
 
+    async def look(self, work: Callable[[ReadSession], Result], *, seconds: float) -> Result:
+        """Like `read`, for whoever asks how the database is and does not wait longer than `seconds` for an answer.
+
+        Raises:
+            StoreUnavailable: It is locked, cannot be reached or does not answer.
+        """
+        try:
+            with anyio.fail_after(seconds):
+                # What hangs is left behind, and holds its slot, so that at most two ever hang.
+                return await anyio.to_thread.run_sync(
+                    self.read_now, work, limiter=self._look_slots, abandon_on_cancel=True
+                )
+        except TimeoutError:
+            raise StoreUnavailable("timeout", "database: it does not answer; is it overloaded or away?") from None
+
     async def write(self, work: Callable[[WriteSession], Result]) -> Result:
         """Run `work` and commit, in one thread hop that a cancelled caller does not interrupt.
 
@@ -144,9 +164,12 @@ class Database:
                     self._is_locked = False
                     result = work(session)
                 topics = tuple(session.info.get("topics", ()))
+                tellings = tuple(session.info.get("tellings", ()))
         except StoreUnavailable as error:
             self._is_locked = error.reason == "busy"
             raise
+        for tell in tellings:
+            tell()
         if topics:
             self._bell.ring(topics)
         return result

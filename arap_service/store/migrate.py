@@ -6,6 +6,7 @@ migrated by serving it. See notes on Alembic in docs and design.md section 2.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,14 +52,19 @@ def check(url: str) -> None:
     """
     with migrating(url, busy_seconds=5.0) as connection:
         context = _context(connection)
-        head = ScriptDirectory.from_config(config(connection)).get_current_head()
-        if context.get_current_revision() != head:
+        if context.get_current_revision() != head():
             raise SchemaOutdated("database: its tables are of another release; run `arap migrate`")
         if compare_metadata(context, Row.metadata):
             raise SchemaOutdated("database: its tables were changed by hand; restore them from a backup")
 
 
-def config(connection: Connection) -> Config:
+@cache
+def head() -> str | None:
+    """The revision of the tables of this release."""
+    return ScriptDirectory.from_config(config(None)).get_current_head()
+
+
+def config(connection: Connection | None) -> Config:
     """Alembic's configuration for our side, working on `connection`."""
     folder = _folder()
     made = Config()

@@ -1,0 +1,193 @@
+"""What the service counts and measures, in the text format of Prometheus.
+
+Two kinds: counters of this process (requests, evaluations, decisions, refusals for haste), which a monitoring system
+adds up over instances and restarts, and figures of the database (what is open, what is stuck), which every instance
+reports alike. Labels are route templates, codes of ours and the templates of the rules in force, so their number is
+bounded and nothing of a person, a client or a request is among them. How figures are read is in
+`store/operation.py`, who may see them in `api/health.py`. See design.md section 2.
+"""
+
+from collections import Counter as Tally
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from arap_service.store.operation import Backlog, OpenTasks
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+OTHER: Final = "other"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the database says at one moment."""
+
+    tasks: tuple[OpenTasks, ...]
+    backlog: Backlog
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """The rules: their version, whether a newer file is refused, and the names that may be labels."""
+
+    version: str
+    is_newer_refused: bool
+    templates: Collection[str]
+
+
+class Metrics:
+    """The counters of one process and how to write them down."""
+
+    def __init__(self, limits: Mapping[str, int]) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._requests = Counter(
+            "arap_http_requests",
+            "Answered requests by route template, method and class of status.",
+            ("route", "method", "status"),
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "arap_http_request_seconds",
+            "Time from a request to the end of its answer, by route template.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._evaluations = Counter(
+            "arap_evaluations",
+            "Evaluations by what was presented (nothing, approval) and by outcome.",
+            ("presented", "outcome"),
+            registry=self._registry,
+        )
+        self._votes = Counter(
+            "arap_decisions",
+            "Decisions of reviewers and resolvers that counted, by outcome and by the way they came.",
+            ("decision", "channel"),
+            registry=self._registry,
+        )
+        self._ended = Counter(
+            "arap_requests_ended",
+            "Access requests that ended, by status and by the rule that ended them.",
+            ("status", "by"),
+            registry=self._registry,
+        )
+        self._attempts = Counter(
+            "arap_callback_attempts",
+            "Attempts to deliver a callback, by what became of the delivery.",
+            ("outcome",),
+            registry=self._registry,
+        )
+        self._limited = Counter(
+            "arap_rate_limited",
+            "What was refused because its caller was too fast for this process, by kind.",
+            ("kind",),
+            registry=self._registry,
+        )
+        self._limits = dict(limits)
+
+    def answered(self, route: str | None, method: str, status: int, *, seconds: float) -> None:
+        """Count one answer; `route` is a template, None where no route was found."""
+        name = route or OTHER
+        self._requests.labels(name, method if method in _METHODS else OTHER, f"{status // 100}xx").inc()
+        self._seconds.labels(name).observe(seconds)
+
+    def evaluated(self, outcome: str, *, presented: str = "nothing") -> None:
+        """Count one evaluation."""
+        self._evaluations.labels(presented, outcome).inc()
+
+    def decided(self, decision: str, channel: str) -> None:
+        """Count one vote."""
+        self._votes.labels(decision, channel).inc()
+
+    def ended(self, status: str, by: str) -> None:
+        """Count one request that came to its end."""
+        self._ended.labels(status, by).inc()
+
+    def attempted(self, outcome: str) -> None:
+        """Count one attempt of the courier."""
+        self._attempts.labels(outcome).inc()
+
+    def limited(self, kind: str) -> None:
+        """Count one refusal for haste."""
+        self._limited.labels(kind).inc()
+
+    def exposition(self, rules: InForce, stored: Stored | None) -> bytes:
+        """Everything as text; without `stored` the database could not be read, and the figures of it are missing."""
+        own = CollectorRegistry()
+        own.register(_Figures(rules, stored, self._limits))
+        return generate_latest(self._registry) + generate_latest(own)
+
+
+class _Figures(Collector):
+    """Figures that are read when they are asked for."""
+
+    def __init__(self, rules: InForce, stored: Stored | None, limits: Mapping[str, int]) -> None:
+        self._rules = rules
+        self._stored = stored
+        self._limits = limits
+
+    def collect(self) -> Iterator[Metric]:
+        rules = GaugeMetricFamily("arap_policy_info", "The rules in force, by version.", labels=("version",))
+        rules.add_metric((self._rules.version[:12],), 1)
+        yield rules
+        yield GaugeMetricFamily(
+            "arap_policy_refused",
+            "1 while the rules file on disk is refused and older rules stay in force.",
+            value=float(self._rules.is_newer_refused),
+        )
+        limits = GaugeMetricFamily(
+            "arap_rate_limit_per_minute",
+            "How often one caller may do this at each instance, by kind; every process counts for itself.",
+            labels=("kind",),
+        )
+        for kind, most in sorted(self._limits.items()):
+            limits.add_metric((kind,), most)
+        yield limits
+        yield GaugeMetricFamily(
+            "arap_database_up", "1 if the database could be read just now.", value=float(self._stored is not None)
+        )
+        if self._stored is not None:
+            yield from _tasks(self._stored, self._rules.templates)
+            yield from _deliveries(self._stored)
+
+
+def _tasks(stored: Stored, templates: Collection[str]) -> Iterator[Metric]:
+    counts: Tally[str] = Tally(dict.fromkeys(templates, 0))
+    for each in stored.tasks:
+        # A template that was dropped from the rules would stay a label for ever.
+        counts[each.template_id if each.template_id in templates else OTHER] += each.count
+    tasks = GaugeMetricFamily("arap_open_requests", "Pending access requests, by template.", labels=("template",))
+    for template_id, count in sorted(counts.items()):
+        tasks.add_metric((template_id,), count)
+    yield tasks
+    yield GaugeMetricFamily(
+        "arap_oldest_open_request_seconds",
+        "How long the oldest pending access request has been waiting; 0 if none is.",
+        value=_age(min((each.oldest for each in stored.tasks), default=None), stored.at),
+    )
+
+
+def _deliveries(stored: Stored) -> Iterator[Metric]:
+    found = stored.backlog
+    deliveries = GaugeMetricFamily("arap_deliveries", "Callback deliveries that are not done.", labels=("state",))
+    for state, count in (("waiting", found.waiting), ("dead", found.dead), ("disabled", found.disabled)):
+        deliveries.add_metric((state,), count)
+    yield deliveries
+    yield GaugeMetricFamily(
+        "arap_oldest_delivery_seconds",
+        "How long the oldest waiting delivery has been waiting; 0 if none is.",
+        value=_age(found.oldest, stored.at),
+    )
+
+
+def _age(since: datetime | None, now: datetime) -> float:
+    return 0.0 if since is None else max(0.0, (now - since).total_seconds())

@@ -1,0 +1,83 @@
+"""Every statement about how the service fares: what waits, what is stuck, which tables there are.
+
+Counts and ages only; no row of a request and nothing of a person leaves this file. Nothing is decided here.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import column, func, select, table, text
+from sqlmodel import Session, col
+
+from arap_service.store.tables import Delivery, SigningKey, Task
+
+_VERSIONS = table("service_version", column("version_num"))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTasks:
+    """How many requests of one template are pending, and since when the oldest of them is."""
+
+    template_id: str
+    count: int
+    oldest: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Deliveries that are not done: `waiting` in all, the oldest of them since `oldest`, and given up for good."""
+
+    waiting: int
+    oldest: datetime | None
+    dead: int
+    disabled: int
+
+
+def open_tasks(session: Session) -> list[OpenTasks]:
+    """The pending requests, by template."""
+    rows = session.execute(
+        select(col(Task.template_id), func.count(), func.min(col(Task.created_at)))
+        .where(col(Task.status) == "pending")
+        .group_by(col(Task.template_id))
+    )
+    return [OpenTasks(template_id, count, oldest) for template_id, count, oldest in rows]
+
+
+def backlog(session: Session) -> Backlog:
+    """What the courier still has to do, and what it has given up."""
+    rows = session.execute(
+        select(col(Delivery.status), func.count(), func.min(col(Delivery.created_at)))
+        .where(col(Delivery.status).in_(("pending", "dead", "disabled")))
+        .group_by(col(Delivery.status))
+    )
+    found = {status: (count, oldest) for status, count, oldest in rows}
+    waiting, oldest = found.get("pending", (0, None))
+    return Backlog(waiting, oldest, found.get("dead", (0, None))[0], found.get("disabled", (0, None))[0])
+
+
+def revision(session: Session) -> str | None:
+    """The revision of the tables, or None where nothing was ever migrated.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: There is no table of revisions.
+    """
+    return session.execute(select(_VERSIONS.c.version_num)).scalar_one_or_none()
+
+
+def signing_uses(session: Session, *, now: datetime) -> frozenset[str]:
+    """The uses for which a key can sign at this moment."""
+    rows = session.execute(
+        select(col(SigningKey.use), col(SigningKey.active_from), col(SigningKey.retired_at)).where(
+            col(SigningKey.remove_at).is_(None)
+        )
+    )
+    return frozenset(use for use, begins, ends in rows if begins <= now and (ends is None or now < ends))
+
+
+def database_time(session: Session) -> datetime:
+    """What time it is by the clock of the database; on SQLite that is the clock of this machine."""
+    if session.get_bind().dialect.name == "sqlite":
+        seconds = session.execute(text("SELECT CAST(strftime('%s', 'now') AS INTEGER)")).scalar_one()
+        return datetime.fromtimestamp(seconds).astimezone()
+    now: datetime = session.execute(text("SELECT clock_timestamp()")).scalar_one()
+    return now
