@@ -2,17 +2,18 @@
 
 Whoever changes, removes or inserts an entry breaks its chain; whoever cuts off a tail leaves a head that says so.
 Entries hold ids, codes and hashes; what people and tools said stays out, because a chain outlives the request.
-Checkpoints over all heads are not made here. See design.md section 5.
+Their order among each other and checkpoints over all heads are made in `auditing`. See design.md section 5.
 """
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from pydantic import JsonValue
-from sqlalchemy import update
+from sqlalchemy import and_, func, or_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, select
 
@@ -36,6 +37,15 @@ class Verified:
 class Broken:
     """The chain is broken: `seq` is the number of the first entry that is altered, missing or foreign."""
 
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an entry stands among those of several chains: by time, then chain, then number."""
+
+    at: datetime
+    chain: str
     seq: int
 
 
@@ -127,17 +137,46 @@ def last_entry(session: Session, chain: str, *, kind: str) -> AuditEntry | None:
     return session.exec(found.order_by(col(AuditEntry.seq).desc()).limit(1)).first()
 
 
-def entries_of_evaluation(session: Session, evaluation_id: str) -> list[AuditEntry]:
-    """All of every chain that mentions `evaluation_id`, oldest first: denial, request, votes, approval, execution."""
+def entries_of_evaluation(
+    session: Session, evaluation_id: str, *, after: Place | None = None, limit: int | None = None
+) -> list[AuditEntry]:
+    """All of every chain that mentions `evaluation_id`, oldest first: denial, request, votes, approval, execution.
+
+    With `after` what follows that place, with `limit` no more than that.
+    """
     chains = select(AuditEntry.chain).where(AuditEntry.evaluation_id == evaluation_id).distinct()
-    found = select(AuditEntry).where(col(AuditEntry.chain).in_(chains))
-    return list(session.exec(found.order_by(col(AuditEntry.at), col(AuditEntry.chain), col(AuditEntry.seq))))
+    at, chain, seq = col(AuditEntry.at), col(AuditEntry.chain), col(AuditEntry.seq)
+    found = select(AuditEntry).where(chain.in_(chains))
+    if after is not None:
+        later = or_(chain > after.chain, and_(chain == after.chain, seq > after.seq))
+        found = found.where(or_(at > after.at, and_(at == after.at, later)))
+    return list(session.exec(found.order_by(at, chain, seq).limit(limit)))
 
 
 def chains(session: Session) -> list[str]:
     """The names of all chains that have entries, or should have."""
     heads = select(AuditHead.chain).union(select(AuditEntry.chain))
     return [name for (name,) in session.execute(heads.order_by("chain"))]
+
+
+def count(session: Session) -> int:
+    """How many entries there are in all chains."""
+    return session.execute(select(func.count()).select_from(AuditEntry)).scalar_one()
+
+
+def as_json(entry: AuditEntry) -> dict[str, JsonValue]:
+    """An entry as a JSON object."""
+    return {
+        "chain": entry.chain,
+        "seq": entry.seq,
+        "at": format_instant(entry.at),
+        "kind": entry.kind,
+        "actor": entry.actor,
+        "evaluation_id": entry.evaluation_id,
+        "detail": json.loads(entry.detail),
+        "previous": entry.previous,
+        "hash": entry.hash,
+    }
 
 
 def _next_place(session: WriteSession, chain: str) -> tuple[int, str]:

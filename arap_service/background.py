@@ -1,4 +1,4 @@
-"""The work that no request does: deliveries, deadlines, retention, fresh rules and keys.
+"""The work that no request does: deliveries, deadlines, retention, checkpoints, fresh rules and keys.
 
 Every loop does its work, then waits for a wake-up or its interval, whatever comes first. A failed round is logged and
 the loop goes on; what a round left undone is still in the database for the next.
@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import anyio.to_thread
 
+from arap_service.auditing.checkpoints import Checkpointer, notary_of
 from arap_service.context import Context
 from arap_service.courier import Courier
 from arap_service.workers import expire_due, purge_due
@@ -23,7 +24,17 @@ async def run_background(ctx: Context) -> None:
         group.start_soon(_loop, ctx, "keys", _refresh_keys, 60.0)
         group.start_soon(_loop, ctx, "deadlines", expire_due, 1.0)
         group.start_soon(_loop, ctx, "retention", purge_due, 60.0)
+        group.start_soon(_loop, ctx, "signing", _checkpointer(ctx), float(ctx.settings.limits.checkpoint_seconds))
         group.start_soon(Courier(ctx).run)
+
+
+def _checkpointer(ctx: Context) -> Round:
+    checkpointer = Checkpointer(notary_of(ctx), owner=ctx.new_id("checkpointer"))
+
+    async def sign(_: Context) -> None:
+        await checkpointer.round()
+
+    return sign
 
 
 async def _refresh_rules(ctx: Context) -> None:

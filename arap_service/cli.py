@@ -19,7 +19,7 @@ from typing import Annotated
 
 import typer
 
-from arap_service import audit, dev, logs
+from arap_service import commands_audit, dev, logs
 from arap_service.command_line import DEFAULT_CONFIG, Config, fail, failing_clearly, writing
 from arap_service.directory import add_account, import_people, read_people
 from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_schema
@@ -42,10 +42,10 @@ app = typer.Typer(
 account = typer.Typer(no_args_is_help=True, help="Local accounts of reviewers.")
 people = typer.Typer(no_args_is_help=True, help="People who may decide.")
 policy = typer.Typer(no_args_is_help=True, help="The rules file.")
-audit_log = typer.Typer(no_args_is_help=True, help="The audit log.")
 keys = typer.Typer(no_args_is_help=True, help="Signing keys.")
-for name, group in (("account", account), ("people", people), ("policy", policy), ("audit", audit_log), ("keys", keys)):
+for name, group in (("account", account), ("people", people), ("policy", policy), ("keys", keys)):
     app.add_typer(group, name=name)
+app.add_typer(commands_audit.app, name="audit")
 
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001 - typer's own signature
@@ -195,23 +195,6 @@ def policy_test(
 def policy_schema_command() -> None:
     """Print the JSON Schema of rules files, for an editor."""
     typer.echo(json.dumps(policy_schema(), indent=2))
-
-
-@audit_log.command("verify")
-def audit_verify(config: Config = DEFAULT_CONFIG) -> None:
-    """Recompute every chain of the audit log."""
-    with failing_clearly():
-        opened = Database.open(load_settings(config).database)
-        try:
-            results = opened.read_now(
-                lambda session: {chain: audit.verify_chain(session, chain) for chain in audit.chains(session)}
-            )
-        finally:
-            opened.close()
-    broken = {chain: result for chain, result in results.items() if isinstance(result, audit.Broken)}
-    if broken:
-        fail(*(f"audit: chain {chain} is broken at entry {result.seq}" for chain, result in broken.items()))
-    typer.echo(f"{len(results)} chains are whole.")
 
 
 @keys.command("rotate")

@@ -42,6 +42,7 @@ BINDING_TYP: Final = "arap-denial-binding+jwt"
 APPROVAL_TYP: Final = "arap-approval-state+jwt"
 ACCESS_TYP: Final = "at+jwt"
 METADATA_TYP: Final = "arap-metadata+jwt"
+CHECKPOINT_TYP: Final = "arap-audit-checkpoint+jwt"
 CHAIN: Final = "keys"
 """The audit chain that every new key is recorded in."""
 LEAD: Final = timedelta(minutes=15)
@@ -70,9 +71,9 @@ class Use(StrEnum):
     ACCESS_TOKEN = "access-token"  # noqa: S105 - a name
 
 
-# What the decision point says of itself is signed by the key that signs its denials.
+# What the decision point says of itself and of its log is signed by the key that signs its denials.
 _TYPS: Final[Mapping[Use, frozenset[str]]] = {
-    Use.BINDING: frozenset({BINDING_TYP, METADATA_TYP}),
+    Use.BINDING: frozenset({BINDING_TYP, METADATA_TYP, CHECKPOINT_TYP}),
     Use.APPROVAL: frozenset({APPROVAL_TYP}),
     Use.ACCESS_TOKEN: frozenset({ACCESS_TYP}),
 }
@@ -287,6 +288,10 @@ class Keys:
         """The keys of these uses that are still good for verifying."""
         now = self._clock()
         return [key for key in self._keys if key.use in uses and (key.remove_at is None or now < key.remove_at)]
+
+    def log_jwks(self) -> dict[str, Any]:
+        """Every key that may ever have signed a checkpoint: the audit log outlives what else they have signed."""
+        return {"keys": [key.key.as_dict(private=False) for key in self._keys if key.use is Use.BINDING]}
 
     def jwks(self, *uses: Use) -> dict[str, Any]:
         """The JWK Set of these uses, by default of binding tokens and approval states (PDP-31, PDP-32)."""

@@ -185,6 +185,7 @@ class Limits(Part):
     evaluations_per_minute: int = Field(default=600_000, ge=1)
     requestable_denials_per_minute: int = Field(default=600, ge=1)
     poll_seconds: int = Field(default=5, ge=1)
+    checkpoint_seconds: int = Field(default=60, ge=1, le=86400)
     signed_approval_seconds: int = Field(default=900, ge=1, le=3600)  # PDP-66: nobody can revoke a signed state
     callback_timeout_seconds: float = Field(default=10.0, gt=0, le=60)
     callback_ports: frozenset[int] = frozenset({443})

@@ -1,0 +1,1 @@
+"""Each file mirrors one module of `arap_service/auditing`."""
