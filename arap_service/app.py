@@ -22,6 +22,9 @@ from arap_service.api.problems import install_problems
 from arap_service.background import run_background
 from arap_service.context import Context
 from arap_service.issuer import Issuer
+from arap_service.simulator import control
+from arap_service.simulator.core import Simulator
+from arap_service.simulator.edge import SimulatorEdge
 from arap_service.web import desk
 
 
@@ -35,7 +38,10 @@ class Service(FastAPI):
         inner = DirectPaths(super().build_middleware_stack(), self.direct_paths)
         context: Context = self.state.context
         edge = EdgeMiddleware(inner, base_path=context.settings.base_path)
-        return Observed(edge, context, direct=self.direct_paths)
+        observed = Observed(edge, context, direct=self.direct_paths)
+        if isinstance(context.rehearsal, Simulator):
+            return SimulatorEdge(observed, context.rehearsal, base_path=context.settings.base_path)
+        return observed
 
 
 def create_app(context: Context, *, background: bool = False) -> FastAPI:
@@ -46,6 +52,8 @@ def create_app(context: Context, *, background: bool = False) -> FastAPI:
         async with anyio.create_task_group() as group:
             if background:
                 group.start_soon(run_background, context)
+                if isinstance(context.rehearsal, Simulator):
+                    group.start_soon(context.rehearsal.run)
             yield
             group.cancel_scope.cancel()
 
@@ -93,5 +101,7 @@ def _route(app: FastAPI, context: Context) -> None:
         app.add_api_route(
             f"/.well-known/oauth-authorization-server{base}/issuer", issuer_routes.metadata, tags=["token issuer"]
         )
+    if isinstance(context.rehearsal, Simulator):
+        app.include_router(control.router, prefix=base)
     desk.install(app, prefix=base)
     install_problems(app, base_path=base)

@@ -7,11 +7,13 @@ may stop the process all come in through it.
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from opentelemetry.trace import Tracer
 from structlog.typing import FilteringBoundLogger
 
 from arap_service.checkpoints import Checkpoint
+from arap_service.domain.reevaluation import ApprovalRecord, Verdict
 from arap_service.keys import Clock, Keys, TrustedIssuers
 from arap_service.metrics import Metrics
 from arap_service.outbound import Outbound
@@ -40,6 +42,16 @@ class Trust:
     """For each issuer of access tokens the audience that they must be meant for."""
 
 
+class Rehearsal(Protocol):
+    """What a simulator may do to a use case; where none is running, nothing is rehearsed."""
+
+    async def before_reevaluation(self, approval_id: str) -> None:
+        """Called when somebody presents this approval, which need not exist, before it is looked at."""
+
+    def reconsider(self, verdict: Verdict, record: ApprovalRecord) -> Verdict:
+        """`verdict`, or a denial in its place; called within the transaction that has read `record`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """The surroundings of a use case."""
@@ -58,3 +70,4 @@ class Context:
     metrics: Metrics
     tracer: Tracer
     log: FilteringBoundLogger
+    rehearsal: Rehearsal | None = None

@@ -29,6 +29,7 @@ class BoundedHttp(HttpToolsProtocol):
         """A head begins."""
         self._in_head = True
         super().on_message_begin()
+        self.scope["extensions"] = {"arap.abort": {"cut": self.transport.abort}}
 
     def on_headers_complete(self) -> None:
         """The head is complete; what follows is the body."""

@@ -50,6 +50,8 @@ async def reevaluate(ctx: Context, caller: Caller, policy: Policy, *, about: Tup
         standing=judge(policy, question),
     )
     if approval is not None and not ctx.settings.independent:
+        if ctx.rehearsal is not None:
+            await ctx.rehearsal.before_reevaluation(approval.id)
         known = await ctx.database.read(lambda session: find_approval(session, approval.id))
         if known is not None:
             return await ctx.database.write(lambda session: case.decide_on_record(session, approval.id))
@@ -88,6 +90,8 @@ class _Case:
         """Judge by the record as it is now, and leave an entry in the request's audit chain (PDP-78)."""
         record = self._record(session, approval_id)
         verdict = self._verdict(record)
+        if self.ctx.rehearsal is not None and record is not None and verdict.decision:
+            verdict = self.ctx.rehearsal.reconsider(verdict, record)
         offer = None
         if verdict.next_action == "request" and isinstance(self.standing, Requestable):
             offer = prepare_offer(

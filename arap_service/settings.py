@@ -40,6 +40,8 @@ class Settings(BaseSettings):
 
     insecure_loopback: bool = False
     authentication: Literal["bearer", "none"] = "bearer"
+    simulator: bool = False
+    """Rehearse instead of decide: see docs/simulator.md."""
     identifier: Identifier
     bind: str = "127.0.0.1:8400"
     tls: TlsSettings | None = None
@@ -72,7 +74,7 @@ class Settings(BaseSettings):
     def _loopback_only(cls, bind: str, info: ValidationInfo) -> str:
         host, port = split_bind(bind)
         if not is_loopback(host):
-            for key, weak in (("insecure_loopback", True), ("authentication", "none")):
+            for key, weak in (("insecure_loopback", True), ("authentication", "none"), ("simulator", True)):
                 if info.data.get(key) == weak:
                     raise ValueError(f"must be a loopback address such as 127.0.0.1:8400 while {key} is {weak}")
         if not 0 <= port <= 65535:
@@ -104,6 +106,8 @@ class Settings(BaseSettings):
             names.append(self.builtin_issuer_identifier)
         if len(set(names)) < len(names):
             raise ValueError("issuers: must not name an issuer twice")
+        if self.simulator and self.issuers:
+            raise ValueError("simulator: must not run beside an issuer of real tokens; use builtin_issuer alone")
         if not names and self.authentication == "bearer":
             raise ValueError("issuers: name at least one, or switch builtin_issuer.enabled on, else nobody can call")
         return self

@@ -21,6 +21,8 @@ from arap_service.policy_source import PolicySource
 from arap_service.rates import Rates
 from arap_service.settings import Settings
 from arap_service.settings_parts import TrustedSigner
+from arap_service.simulator.calling_back import SimulatedOutbound
+from arap_service.simulator.core import Simulator
 from arap_service.store.database import Database
 
 
@@ -65,6 +67,8 @@ async def open_context(
     Raises:
         SettingsInvalid, PolicyInvalid, StoreUnavailable, OSError: Something is not as configured.
     """
+    rehearsal = Simulator(clock) if settings.simulator else None
+    clock = clock if rehearsal is None else rehearsal.clock
     ring = load_ring(settings.key_file)
     policy = PolicySource.open(settings.policy_path)
     database = Database.open(settings.database)
@@ -83,7 +87,7 @@ async def open_context(
     }
     metrics = Metrics(per_minute)
     log: Any = structlog.get_logger("arap")
-    return Context(
+    context = Context(
         settings=settings,
         database=database,
         policy=policy,
@@ -93,17 +97,25 @@ async def open_context(
         clock=clock,
         new_id=new_id,
         checkpoint=checkpoint,
-        outbound=outbound or _guarded(settings),
+        outbound=outbound or _guarded(settings, rehearsal),
         rates=Rates(per_minute, clock=clock, refused=metrics.limited),
         metrics=metrics,
         tracer=tracer or otel.get_tracer("arap_service"),
         log=log,
+        rehearsal=rehearsal,
     )
+    if rehearsal is not None:
+        rehearsal.attach(context)
+        log.warning("simulator_enabled", identifier=settings.identifier)
+    elif any(template.script for template in policy.current().templates.values()):
+        log.warning("scripts_ignored", reason="simulator is off")
+    return context
 
 
-def _guarded(settings: Settings) -> Outbound:
-    return Outbound(
-        ports=settings.limits.callback_ports,
-        insecure_loopback=settings.insecure_loopback,
-        timeout=settings.limits.callback_timeout_seconds,
-    )
+def _guarded(settings: Settings, rehearsal: Simulator | None) -> Outbound:
+    options: dict[str, Any] = {
+        "ports": settings.limits.callback_ports,
+        "insecure_loopback": settings.insecure_loopback,
+        "timeout": settings.limits.callback_timeout_seconds,
+    }
+    return Outbound(**options) if rehearsal is None else SimulatedOutbound(rehearsal.callbacks, **options)

@@ -152,7 +152,9 @@ async def authenticate(request: Request) -> Caller:
     if context(request).settings.authentication == "none":
         return ANYBODY
     authenticator: Authenticator = request.app.state.authenticator
-    return await authenticator.caller(bearer_token(request.headers.raw))
+    caller = await authenticator.caller(bearer_token(request.headers.raw))
+    request.scope["arap.client_id"] = caller.client_id  # for layers around the application
+    return caller
 
 
 def context(request: Request) -> Context:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from arap_service.domain.behaviours import Act
 from arap_service.domain.tool_calls import UNBOUND, flaw_of, hides_arguments, is_bound
 from arap_service.domain.workflow import Evaluation, Voice
 from arap_service.protocol.canonical import TOOL_CALL
@@ -86,7 +87,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One kind of request: what reviewers read, who decides, and how long everything lives (in seconds)."""
+    """One kind of request: what reviewers read, who decides, and how long everything lives (in seconds).
+
+    `script` is what a simulator does to its requests; any other service ignores it.
+    """
 
     id: str
     title: str
@@ -107,6 +111,7 @@ class Template:
     provisioned: BoolExpression | None = None
     provisioned_retry_seconds: int = 5
     reason_required: frozenset[str] = frozenset({"deny"})
+    script: tuple[Act, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

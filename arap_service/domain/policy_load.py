@@ -7,12 +7,13 @@ that would fetch something. All faults are reported together, each with its line
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from typing import Any, Final, NoReturn, TypeVar
 
 import jsonschema_rs
 
+from arap_service.domain.behaviours import SCRIPTED, Act, BehaviourInvalid, read_act
 from arap_service.domain.literal_calls import unusable_calls
 from arap_service.domain.policy import (
     DEFAULT_MASK,
@@ -208,7 +209,20 @@ class _Builder:
             reveal="whole" if reveal == "whole" else tuple(reveal),
             mask=tuple(value.get("mask", DEFAULT_MASK)),
             reason_required=frozenset(value.get("reason_required", ["deny"])),
+            script=tuple(self._acts(value.get("script", []), (*path, "script"))),
         )
+
+    def _acts(self, script: list[dict[str, Any]], path: tuple[object, ...]) -> Iterator[Act]:
+        for index, entry in enumerate(script):
+            try:
+                act = read_act(entry)
+            except BehaviourInvalid as error:
+                self._source.report(str(error), *path, index, error.member)
+                continue
+            if act.behaviour.group in SCRIPTED:
+                yield act
+            else:
+                self._source.report("no behaviour of a request: arm it by the control API", *path, index, "behaviour")
 
     def _step(self, step: dict[str, Any], path: tuple[object, ...]) -> Step:
         known = self._file.get("groups")

@@ -139,6 +139,8 @@ def _page(ctx: Context, request: Request, session: Session | None, token: str) -
 
 
 def _warning(ctx: Context) -> str | None:
+    if ctx.rehearsal is not None:
+        return "This is a simulator: it approves, denies and misbehaves as it is told. Nothing here is a real decision."
     if ctx.settings.authentication == "none":
         return "This service does not check who calls it. Do not use it for real decisions."
     if ctx.settings.builtin_issuer.enabled:
