@@ -44,6 +44,8 @@ CLIENTS = (
     client("resolver", *RESOLVER_SCOPES),
     client("second-resolver", *RESOLVER_SCOPES),
     client("reader", "approval:read"),
+    client("auditor", "audit:read"),
+    client("operator", "admin"),
 )
 
 

@@ -25,7 +25,10 @@ class DeliveryStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryState:
-    """A delivery before the attempt's outcome; `attempts` counts the finished ones including this."""
+    """A delivery before the attempt's outcome; `attempts` counts the finished ones including this.
+
+    Where an operator had it sent again, both are counted from there.
+    """
 
     attempts: int
     created_at: datetime
@@ -53,7 +56,12 @@ class Blocked:
     reason: str
 
 
-Outcome = Answered | Unreachable | Blocked
+@dataclass(frozen=True, slots=True)
+class Silenced:
+    """The receiver has said 410 before and nobody has enabled it again; nothing was sent."""
+
+
+Outcome = Answered | Unreachable | Blocked | Silenced
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,7 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Disabled:
-    """The receiver said 410: send it nothing further for this request."""
+    """The receiver said 410: send it nothing further until somebody enables it again."""
 
 
 def after_attempt(
@@ -87,7 +95,7 @@ def after_attempt(
     match outcome:
         case Answered(status=status) if 200 <= status < 300:
             return Delivered()
-        case Answered(status=410):
+        case Answered(status=410) | Silenced():
             return Disabled()
         case Blocked(reason=reason):
             return Dead(reason)

@@ -108,6 +108,14 @@ class InvalidRequest(ArapError):
         super().__init__(detail, extra=None if pointer is None else {"pointer": pointer})
 
 
+class NotFound(ArapError):
+    """There is no such thing as an operator has named, or there is no more; requests have `UnknownTask`."""
+
+    urn = ProblemType.NOT_FOUND
+    status = urn.status
+    title = "There is no such thing here"
+
+
 class Forbidden(ArapError):
     """The caller is known but lacks the right; `scope` names the missing one as RFC 6750 wants it (ARS-01, ARS-02)."""
 

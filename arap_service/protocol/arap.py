@@ -60,6 +60,7 @@ class ProblemType(StrEnum):
     TASK_EXPIRED = "urn:openid:authzen:access-request:error:task_expired"
     INVALID_TASK_STATE = "urn:openid:authzen:access-request:error:invalid_task_state"
     INVALID_REQUEST = "urn:x-arap:problem:invalid-request"
+    NOT_FOUND = "urn:x-arap:problem:not-found"
     UNAUTHENTICATED = "urn:x-arap:problem:unauthenticated"
     FORBIDDEN = "urn:x-arap:problem:forbidden"
     ACTOR_UNVERIFIED = "urn:x-arap:problem:actor-unverified"
@@ -87,6 +88,7 @@ _HTTP_STATUS: Final[Mapping[ProblemType, int]] = {
     ProblemType.TASK_EXPIRED: 410,
     ProblemType.INVALID_TASK_STATE: 409,
     ProblemType.INVALID_REQUEST: 400,
+    ProblemType.NOT_FOUND: 404,
     ProblemType.UNAUTHENTICATED: 401,
     ProblemType.FORBIDDEN: 403,
     ProblemType.ACTOR_UNVERIFIED: 403,
