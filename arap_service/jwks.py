@@ -82,7 +82,7 @@ class RemoteKeys:
                 return
             self._asked = now = self._clock()
             try:
-                self._keys = _parsed(await self._fetch(self._url))
+                self._keys = parse_keys(await self._fetch(self._url))
             except KeysUnavailable as error:
                 self._log.warning("key_set_fetch_failed", url=self._url, code=error.code)
                 return
@@ -96,7 +96,12 @@ class RemoteKeys:
         return moment is not None and abs(self._clock() - moment) <= span
 
 
-def _parsed(body: bytes) -> dict[str, PublicKey]:
+def parse_keys(body: bytes) -> dict[str, PublicKey]:
+    """The usable keys of the set in `body`, by their ids.
+
+    Raises:
+        KeysUnavailable: It is no key set.
+    """
     try:
         document = strict_loads(body)
     except InvalidJson:

@@ -97,7 +97,7 @@ async def open_context(
         clock=clock,
         new_id=new_id,
         checkpoint=checkpoint,
-        outbound=outbound or _guarded(settings, rehearsal),
+        outbound=outbound or guarded(settings, rehearsal),
         rates=Rates(per_minute, clock=clock, refused=metrics.limited),
         metrics=metrics,
         tracer=tracer or otel.get_tracer("arap_service"),
@@ -112,7 +112,8 @@ async def open_context(
     return context
 
 
-def _guarded(settings: Settings, rehearsal: Simulator | None) -> Outbound:
+def guarded(settings: Settings, rehearsal: Simulator | None = None) -> Outbound:
+    """The way out for callbacks, as it is configured; with a simulator by way of that."""
     options: dict[str, Any] = {
         "ports": settings.limits.callback_ports,
         "insecure_loopback": settings.insecure_loopback,

@@ -178,7 +178,7 @@ def judge(policy: Policy, question: Question) -> Judgement:
         return Deny(None, flaw)
     rule_id = None
     try:
-        facts = _facts(policy, question)
+        facts = facts_of(policy, question)
         for rule in policy.rules:
             rule_id = rule.id
             if rule.when.holds(facts):
@@ -236,12 +236,17 @@ def _voice(policy: Policy, evaluator: Evaluator, question: Question) -> Evaluati
 
 def _holds(policy: Policy, expression: BoolExpression, question: Question) -> bool:
     try:
-        return expression.holds(_facts(policy, question))
+        return expression.holds(facts_of(policy, question))
     except ExpressionError:
         return False
 
 
-def _facts(policy: Policy, question: Question) -> Facts:
+def facts_of(policy: Policy, question: Question) -> Facts:
+    """What conditions read of `question`.
+
+    Raises:
+        ExpressionError: It holds what no expression can.
+    """
     return policy.environment.bind(_variables(policy, question))
 
 

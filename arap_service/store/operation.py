@@ -3,13 +3,14 @@
 Counts and ages only; no row of a request and nothing of a person leaves this file. Nothing is decided here.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import column, func, select, table, text
+from sqlalchemy import column, func, or_, select, table, text
 from sqlmodel import Session, col
 
-from arap_service.store.tables import Delivery, SigningKey, Task
+from arap_service.store.tables import Delivery, Membership, Person, SigningKey, Task
 
 _VERSIONS = table("service_version", column("version_num"))
 
@@ -81,3 +82,12 @@ def database_time(session: Session) -> datetime:
         return datetime.fromtimestamp(seconds).astimezone()
     now: datetime = session.execute(text("SELECT clock_timestamp()")).scalar_one()
     return now
+
+
+def eligible_people(session: Session, *, groups: Collection[str], people: Collection[str]) -> frozenset[str]:
+    """The active people who are named, or in one of the groups."""
+    in_groups = select(col(Membership.person_id)).where(col(Membership.group_name).in_(tuple(groups)))
+    found = select(col(Person.id)).where(
+        col(Person.active).is_(True), or_(col(Person.id).in_(tuple(people)), col(Person.id).in_(in_groups))
+    )
+    return frozenset(session.execute(found).scalars())

@@ -1,0 +1,292 @@
+"""Finds what will go wrong before somebody meets it: files, database, rules, people, issuers, callbacks, clocks.
+
+Looks only: nothing is changed, no request is made but for published key sets, no callback is sent. Every finding is one
+line with what to do about it; values of secrets are never among them. What prevents a start is found here too, although
+`arap serve` refuses it as well, so that one look shows everything at once. See design.md section 2.
+"""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio.to_thread
+import httpx2
+
+from arap_service.domain.callers import Scope
+from arap_service.domain.policy import Policy, Step
+from arap_service.domain.policy_load import PolicyInvalid, load_policy
+from arap_service.jwks import MAX_BYTES, KeysUnavailable, parse_keys
+from arap_service.key_file import load_ring
+from arap_service.keys import Clock
+from arap_service.outbound import DestinationRefused, Outbound
+from arap_service.settings import Settings
+from arap_service.settings_parts import is_loopback
+from arap_service.store import migrate, operation
+from arap_service.store.database import Database, StoreUnavailable
+from arap_service.yaml_files import SettingsInvalid
+
+
+class State(StrEnum):
+    """How bad a finding is; `failed` means that something does not work or is not safe now."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: what it is about, how it is, and what to do unless it is in order."""
+
+    check: str
+    state: State
+    says: str
+    fix: str | None = None
+
+    @property
+    def line(self) -> str:
+        """The finding for a terminal."""
+        return f"{self.state.value:<7}  {self.check}: {self.says}" + ("" if self.fix is None else f"; {self.fix}")
+
+    def as_json(self) -> dict[str, Any]:
+        """The finding for a program."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The answer to a GET: its body, and when it was made by the clock of whoever answered."""
+
+    body: bytes
+    at: datetime | None
+
+
+Get = Callable[[str], Awaitable[Fetched]]
+
+
+async def get(url: str) -> Fetched:
+    """GET `url` without redirects, within five seconds and the size of a key set.
+
+    Raises:
+        KeysUnavailable: No such answer came.
+    """
+    try:
+        async with (
+            httpx2.AsyncClient(timeout=5, follow_redirects=False, trust_env=False) as client,
+            client.stream("GET", url, headers={"Accept": "application/json"}) as response,
+        ):
+            body = b""
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > MAX_BYTES:
+                    raise KeysUnavailable("too_large")
+            if response.status_code != 200:
+                raise KeysUnavailable(f"status_{response.status_code}")
+            return Fetched(body, _date(response.headers.get("date")))
+    except httpx2.HTTPError as error:
+        raise KeysUnavailable(type(error).__name__) from None
+
+
+async def diagnose(settings: Settings, *, config: Path, clock: Clock, get: Get, outbound: Outbound) -> list[Finding]:
+    """Everything that there is to find out about a service that is configured like this."""
+    policy = _policy(settings.policy_path)
+    found = [*_files(settings, config), _ring(settings.key_file), _rules(settings.policy_path, policy)]
+    found += await anyio.to_thread.run_sync(_stored, settings, policy if isinstance(policy, Policy) else None, clock)
+    found += [finding async for finding in _issuers(settings, clock=clock, get=get)]
+    found += [finding async for finding in _callbacks(settings, outbound)]
+    return [*found, *_weak(settings)]
+
+
+def _files(settings: Settings, config: Path) -> Iterator[Finding]:
+    key = None if settings.tls is None else settings.tls.key
+    own = config if _holds_secrets(settings) else None
+    for name, path in (("configuration", own), ("key_file", settings.key_file), ("tls.key", key)):
+        if path is None or not path.exists() or os.name != "posix":
+            continue
+        mode = path.stat().st_mode
+        fix = f"run chmod 600 {path}"
+        if mode & 0o007:
+            yield Finding(name, State.FAILED, f"everybody on this machine can read {path}", fix)
+        elif mode & 0o070:
+            yield Finding(name, State.WARNING, f"the group of {path} can read it", fix)
+    beside = config.parent / "secrets.json"
+    if beside.exists() and beside.stat().st_mode & 0o077:
+        yield Finding("secrets", State.FAILED, f"others can read {beside}", f"run chmod 600 {beside}")
+
+
+def _holds_secrets(settings: Settings) -> bool:
+    clients = settings.builtin_issuer.clients
+    return bool(settings.callbacks) or any(client.secret is not None for client in clients)
+
+
+def _ring(path: Path) -> Finding:
+    try:
+        load_ring(path)
+    except SettingsInvalid as error:
+        return Finding("key_file", State.FAILED, error.problems[0].removeprefix("key_file: "))
+    return Finding("key_file", State.OK, "the keys that seal the database can be read")
+
+
+def _policy(path: Path) -> Policy | str:
+    try:
+        return load_policy(path.read_text(encoding="utf-8"))
+    except PolicyInvalid as error:
+        first = error.problems[0]
+        return f"line {first.line}: {first.pointer or '/'}: {first.message}"
+    except (OSError, UnicodeDecodeError):
+        return f"{path} cannot be read"
+
+
+def _rules(path: Path, policy: Policy | str) -> Finding:
+    if isinstance(policy, str):
+        return Finding("rules", State.FAILED, policy, f"mend it and run arap policy check {path}")
+    return Finding("rules", State.OK, f"in order, version {policy.version[:12]}")
+
+
+def _stored(settings: Settings, policy: Policy | None, clock: Clock) -> list[Finding]:
+    """What only the database knows, in the calling thread."""
+    try:
+        migrate.check(settings.database)
+        opened = Database.open(settings.database)
+    except migrate.SchemaOutdated as error:
+        return [Finding("database", State.FAILED, str(error).removeprefix("database: "))]
+    except StoreUnavailable as error:
+        return [Finding("database", State.FAILED, str(error).removeprefix("database: "))]
+    try:
+        found = [Finding("database", State.OK, "it can be reached and has the tables of this release")]
+        moment = opened.read_now(operation.database_time)
+        found.append(_drift("clock", "the database", moment, now=clock(), most=settings.clock_skew_seconds))
+        backlog = opened.read_now(operation.backlog)
+        if backlog.dead or backlog.disabled:
+            says = f"{backlog.dead} callbacks were given up and {backlog.disabled} were switched off by their receiver"
+            found.append(Finding("courier", State.WARNING, says, "look at them with arap deliveries list"))
+        if policy is not None:
+            found += [*_deciders(opened, settings, policy)]
+        return found
+    finally:
+        opened.close()
+
+
+def _deciders(opened: Database, settings: Settings, policy: Policy) -> Iterator[Finding]:
+    may_resolve = {
+        client.client_id for client in settings.builtin_issuer.clients if Scope.APPROVAL_RESOLVE in client.scopes
+    }
+    lacking = False
+    for template in policy.templates.values():
+        for step in template.steps:
+            people = opened.read_now(partial(operation.eligible_people, groups=step.groups, people=step.people))
+            unknown = bool(settings.issuers) and bool(step.resolvers - may_resolve)  # another issuer may know them
+            count = len(people) + len(step.resolvers & may_resolve)
+            if count >= step.quorum or unknown:
+                continue
+            lacking = True
+            yield Finding(
+                f"step {template.id}/{step.id}",
+                State.FAILED,
+                f"it takes {step.quorum} to approve and {count or 'nobody'} can",
+                _remedy(step),
+            )
+    if not lacking:
+        yield Finding("deciders", State.OK, "every step has enough people or resolvers who may decide")
+
+
+def _remedy(step: Step) -> str:
+    if step.groups:
+        return f"bring people into {', '.join(sorted(step.groups))} with arap people import"
+    if step.people:
+        return f"bring in {', '.join(sorted(step.people))} with arap people import"
+    return f"give {', '.join(sorted(step.resolvers))} the scope {Scope.APPROVAL_RESOLVE}"
+
+
+async def _issuers(settings: Settings, *, clock: Clock, get: Get) -> AsyncIterator[Finding]:
+    signers = {signer.jwks_uri: signer.issuer for signer in settings.issuers}
+    signers |= {signer.jwks_uri: signer.issuer for signer in (*settings.trusted_pdps, *settings.trusted_services)}
+    for url, issuer in signers.items():
+        check = f"issuer {issuer}"
+        try:
+            fetched = await get(url)
+            keys = parse_keys(fetched.body)
+        except KeysUnavailable as error:
+            fix = "check jwks_uri and the way to it; until then its tokens are refused"
+            yield Finding(check, State.FAILED, f"no keys at {url} ({error.code})", fix)
+            continue
+        if not keys:
+            yield Finding(
+                check, State.FAILED, f"no key at {url} is one that we can use", "it needs ES256, EdDSA or RS256"
+            )
+        else:
+            yield Finding(check, State.OK, f"{len(keys)} keys at {url}")
+        if fetched.at is not None:
+            most = settings.clock_skew_seconds
+            yield _drift("clock", f"issuer {issuer}", fetched.at, now=clock(), most=most)
+
+
+async def _callbacks(settings: Settings, outbound: Outbound) -> AsyncIterator[Finding]:
+    for client_id, configured in sorted(settings.callbacks.items()):
+        for url in sorted(configured.endpoints):
+            parts = urlsplit(url)
+            where = f"callback of {client_id} to {parts.hostname}"
+            try:
+                await outbound.check(url, allow=configured.allow_destinations)
+            except DestinationRefused as refused:
+                yield Finding(where, State.FAILED, f"it is never called ({refused.code})", _way_out(refused.code, url))
+            else:
+                yield Finding(where, State.OK, "it may be called")
+
+
+def _way_out(code: str, url: str) -> str:
+    parts = urlsplit(url)
+    destination = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+    match code:
+        case "unresolvable":
+            return "check the name, or the resolver of this machine"
+        case "internal_address":
+            return f"if that is meant, put {destination} into allow_destinations of this client"
+        case "port":
+            return f"put the port into limits.callback_ports, or {destination} into allow_destinations"
+    return "use https"
+
+
+def _weak(settings: Settings) -> Iterator[Finding]:
+    is_local = is_loopback(urlsplit(settings.identifier).hostname)
+    if settings.authentication == "none":
+        yield Finding("authentication", State.WARNING, "anybody on this machine may ask", "set it to bearer")
+    if settings.insecure_loopback:
+        yield Finding("insecure_loopback", State.WARNING, "http is accepted on loopback", "switch it off for real use")
+    if settings.builtin_issuer.enabled and not is_local:
+        fix = "name an identity provider under issuers and switch it off"
+        yield Finding("builtin_issuer", State.WARNING, "it gives out tokens for client secrets", fix)
+    plain = sorted(client.client_id for client in settings.builtin_issuer.clients if client.secret is not None)
+    if plain:
+        fix = "write secret_hash instead"
+        yield Finding("builtin_issuer", State.WARNING, f"secrets of {', '.join(plain)} stand in the file", fix)
+    if settings.log_level == "debug":
+        yield Finding("log_level", State.WARNING, "debug says more than operation needs", "set it to info")
+    for client_id, configured in sorted(settings.callbacks.items()):
+        if not configured.keys:
+            fix = "give it keys, so that callbacks are signed"
+            yield Finding(f"callbacks.{client_id}", State.WARNING, "callbacks carry a bearer token only", fix)
+
+
+def _drift(check: str, whose: str, moment: datetime, *, now: datetime, most: int) -> Finding:
+    seconds = abs((now - moment).total_seconds())
+    # Both clocks are cut to whole seconds, so one second says nothing.
+    if seconds <= max(most, 1) + 1:
+        return Finding(check, State.OK, f"this machine and {whose} agree")
+    says = f"this machine and {whose} differ by {round(seconds)} seconds"
+    return Finding(check, State.FAILED, says, "mend the clocks (NTP); tokens are refused and deadlines are off")
+
+
+def _date(header: str | None) -> datetime | None:
+    try:
+        at = None if header is None else parsedate_to_datetime(header)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return at if at is None or at.tzinfo is not None else at.replace(tzinfo=UTC)
