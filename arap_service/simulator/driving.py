@@ -86,18 +86,29 @@ async def play(scenario: Scenario, control: httpx2.AsyncClient, target: Target, 
         ran = None if target.count is None else target.count() - before
         return Evidence(tuple(each for each in seen if _concerns(each, target.client)), ran)
 
-    is_over = False
+    is_over, fault = False, None
     async with anyio.create_task_group() as group:
         if target.trigger is not None:
             group.start_soon(_call, target.trigger, scenario, pace)
-        with anyio.move_on_after(pace.patience):
-            while not (is_over := scenario.is_over(await look())):  # noqa: ASYNC110 - it happens in another process
-                await anyio.sleep(LOOK_SECONDS)
-        await anyio.sleep(pace.settle)
+        try:
+            is_over = await _watch(scenario, look, pace)
+        except ControlRefused as error:  # raised below, since a group would wrap it
+            fault = error
         group.cancel_scope.cancel()
+    if fault is not None:
+        raise fault
     evidence = await look()
     await _asked(control, "DELETE", BEHAVIOURS_PATH)
     return Played(scenario.name, judge(scenario.checks, evidence), is_over, len(evidence.seen))
+
+
+async def _watch(scenario: Scenario, look: Callable[[], Awaitable[Evidence]], pace: Pace) -> bool:
+    is_over = False
+    with anyio.move_on_after(pace.patience):
+        while not (is_over := scenario.is_over(await look())):  # noqa: ASYNC110 - it happens in another process
+            await anyio.sleep(LOOK_SECONDS)
+    await anyio.sleep(pace.settle)
+    return is_over
 
 
 async def _call(trigger: Trigger, scenario: Scenario, pace: Pace) -> None:

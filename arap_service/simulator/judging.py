@@ -250,8 +250,8 @@ def _unbelieved(evidence: Evidence) -> tuple[Finding, str]:
 def _own_source(evidence: Evidence) -> tuple[Finding, str]:
     if evidence.of("decoy"):
         return _broken("the address that a callback named was asked")
-    misled = [each for each in evidence.of("callback") if each.fault == "callback-misleading"]
-    return _kept("the stored address was asked") if misled else _unseen("no callback was sent; is one registered?")
+    misled = [each for each in evidence.of("callback") if each.fault == "callback-misleading" and _accepted(each)]
+    return _kept("the stored address was asked") if misled else _unseen("no such callback was accepted")
 
 
 def _by_polling(evidence: Evidence) -> tuple[Finding, str]:
@@ -276,13 +276,17 @@ def _no_permit(evidence: Evidence) -> tuple[Finding, str]:
     bad = [each for each in evidence.of(Endpoint.EVALUATION) if each.fault is not None]
     if not bad:
         return _unseen("no evaluation")
-    if evidence.submissions:
-        return _broken("no answer was taken for a requestable denial")
     if evidence.ran:
         return _broken("no answer was taken for a permit")
     if evidence.executions is None:
         return _unseen("nobody saw whether the tool ran")
     return _kept("no answer was no permit")
+
+
+def _no_offer(evidence: Evidence) -> tuple[Finding, str]:
+    if not any(each.fault is not None for each in evidence.of(Endpoint.EVALUATION)):
+        return _unseen("no evaluation")
+    return _broken("submitted without a denial") if evidence.submissions else _kept("nothing was submitted")
 
 
 def _keeps_asking(evidence: Evidence) -> tuple[Finding, str]:
@@ -351,6 +355,7 @@ _TABLE: Final = (
     ("late", Check("PEP-92", "does nothing about callbacks for what is over", _ignores_late)),
     ("polling", Check("PEP-96", "polls although callbacks are registered", _by_polling)),
     ("no-permit", Check("PEP-13", "takes no answer of the decision point for no permit", _no_permit)),
+    ("no-offer", Check("PEP-31", "submits only after the decision false", _no_offer)),
     ("keeps-asking", Check("PEP-47", "keeps polling when the status cannot be had", _keeps_asking)),
     ("not-granted", Check("PEP-42", "takes an unknown status for no approval", _not_granted)),
     ("withdraws", Check("PEP-115", "cancels at the service", _withdraws)),

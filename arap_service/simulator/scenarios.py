@@ -70,23 +70,23 @@ _DENY: Final = {"behaviour": "deny"}
 _TABLE: Final = (
     Scenario(
         "approved", "The request is approved after a while.",
-        ({"behaviour": "approve", "after": 2},), (*ALWAYS, *_RAN, "patience", "stop"), _ran,
+        ({"behaviour": "approve", "after": 1},), (*ALWAYS, *_RAN, "stop"), _ran,
     ),
     Scenario(
         "denied", "The request is denied after a while.",
-        ({"behaviour": "deny", "after": 2},), (*ALWAYS, "never", "patience", "stop"), _ENDED,
+        ({"behaviour": "deny", "after": 1},), (*ALWAYS, "never", "stop"), _ENDED,
     ),
     Scenario(
         "expired", "Nobody decides in time.",
-        ({"behaviour": "expire", "after": 1},), (*ALWAYS, "never", "stop"), _ENDED,
+        ({"behaviour": "expire", "after": 0.5},), (*ALWAYS, "never", "stop"), _ENDED,
     ),
     Scenario(
         "failed", "The request cannot be carried out.",
-        ({"behaviour": "fail", "after": 1},), (*ALWAYS, "never", "stop"), _ENDED,
+        ({"behaviour": "fail", "after": 0.5},), (*ALWAYS, "never", "stop"), _ENDED,
     ),
     Scenario(
         "withdrawn", "The request is withdrawn at the service.",
-        ({"behaviour": "cancel", "after": 1},), (*ALWAYS, "never", "stop"), _ENDED,
+        ({"behaviour": "cancel", "after": 0.5},), (*ALWAYS, "never", "stop"), _ENDED,
     ),
     Scenario(
         "cancelled", "The caller cancels while the request is open.",
@@ -104,8 +104,8 @@ _TABLE: Final = (
     ),
     Scenario(
         "overruled", "The request is approved, the decision point still says no.",
-        (_APPROVE, {"behaviour": "reevaluation-deny"}),
-        (*ALWAYS, "unchanged", "never", "give-up", "dropped"), _refused,
+        (_APPROVE, {"behaviour": "reevaluation-deny", "times": 100}),
+        (*ALWAYS, "unchanged", "never", "give-up"), _refused,
     ),
     Scenario(
         "revoked", "The approval is taken back before it is used; what is asked for then is denied.",
@@ -153,11 +153,11 @@ _TABLE: Final = (
     ),
     Scenario(
         "no-decision", 'The decision point answers with the decision "true", a string.',
-        ({"behaviour": "wrong-type", "endpoint": "evaluation", "times": 20},), ("no-permit",), _no_decision,
+        ({"behaviour": "wrong-type", "endpoint": "evaluation", "times": 20},), ("no-permit", "no-offer"), _no_decision,
     ),
     Scenario(
         "no-answer", "The decision point cuts every connection.",
-        ({"behaviour": "cut", "endpoint": "evaluation", "times": 20},), ("no-permit",), _no_decision,
+        ({"behaviour": "cut", "endpoint": "evaluation", "times": 20},), ("no-permit", "no-offer"), _no_decision,
     ),
     Scenario(
         "forged-callbacks", "Callbacks that prove nothing claim an approval; then the request is denied.",
@@ -184,7 +184,7 @@ _TABLE: Final = (
     ),
     Scenario(
         "callback-late", "The callback comes when everything is over.",
-        (_AT_ONCE, {"behaviour": "callback-late", "after": 4}),
+        (_AT_ONCE, {"behaviour": "callback-late", "after": 3}),
         (*ALWAYS, *_RAN, "polling", "late"), lambda evidence: _ran(evidence) and _late_callback(evidence),
     ),
     Scenario(
