@@ -24,6 +24,7 @@ from mcp.types import ErrorData, JSONRPCError
 
 SCAN_LIMIT: Final = 8 * 1024 * 1024
 CONNECTION_CLOSED: Final = -32000
+LISTEN: Final = "subscriptions/listen"
 SESSION_HEADER: Final = "mcp-session-id"
 
 
@@ -90,7 +91,8 @@ class OriginDispatcher(JSONRPCDispatcher[TransportContext]):
             NotReceived: no response arrived.
             MCPError: the peer answered with this error.
         """
-        request_id = f"gate-{next(self._numbers)}"
+        named = opts.get("request_id") if opts is not None and method == LISTEN else None  # its stream is told by it
+        request_id = named if isinstance(named, str) else f"gate-{next(self._numbers)}"
         options: CallOptions = {**(opts or {}), "request_id": request_id}
         try:
             return await super().send_raw_request(method, params, options, **related)

@@ -1,7 +1,7 @@
-"""The gateway: an MCP server that forwards to another one, with the gate before every tool call.
+"""The gateway: an MCP server that forwards to one or several others, with the gate before whatever reaches them.
 
-Forwards tools with their metadata, results and errors as they are. Resources, prompts and completions are not
-forwarded, because nobody would decide about them. No token of a caller reaches the upstream. Design section 2;
+Forwards tools, resources, prompts and completions with their metadata, results and errors as they are, and what the
+servers announce. No token of a caller reaches an upstream. Design section 2;
 COAZ, "Token Integrity".
 """
 
@@ -39,6 +39,7 @@ from starlette.routing import Route
 from mcp_gate import callbacks
 from mcp_gate.errors import Unavailable
 from mcp_gate.extension import Gate
+from mcp_gate.fleet import Fleet
 from mcp_gate.forwarding import Forward
 from mcp_gate.front_auth import JwtVerifier
 from mcp_gate.runtime import Parts
@@ -47,7 +48,6 @@ from mcp_gate.settings_tools import ToolSettings
 from mcp_gate.settings_tools import Upstream as UpstreamSettings
 from mcp_gate.strict import StrictBodies, StrictLines
 from mcp_gate.tools import KnownTool, known
-from mcp_gate.upstream import Upstream
 
 UPSTREAM_SILENT: Final = "The server behind the gateway does not answer; the tool did not run"
 GRACEFUL_SECONDS: Final = 10
@@ -56,10 +56,10 @@ log = structlog.get_logger(__name__)
 
 
 class UpstreamTools:
-    """The upstream's tools, as it listed them last."""
+    """The tools of the servers behind the gateway, as they were listed last."""
 
-    def __init__(self, upstream: Upstream, settings: dict[str, ToolSettings]) -> None:
-        self._upstream = upstream
+    def __init__(self, fleet: Fleet, settings: dict[str, ToolSettings]) -> None:
+        self._fleet = fleet
         self._settings = settings
         self._cache: dict[str, tuple[types.Tool, KnownTool]] = {}
 
@@ -71,17 +71,18 @@ class UpstreamTools:
         Raises:
             Unavailable: the upstream cannot be asked, which is no proof that the tool is gone.
         """
-        if fresh or name not in self._upstream.tools:
+        if fresh or self._fleet.tool(name) is None:
             try:
-                await self._upstream.refresh()
+                await self._fleet.refresh(name)
             except MCPError:
                 raise Unavailable(UPSTREAM_SILENT) from None
-        tool = self._upstream.tools.get(name)
+        tool = self._fleet.tool(name)
         if tool is None:
             return None
         hit = self._cache.get(name)
         if hit is None or hit[0] is not tool:
-            hit = self._cache[name] = (tool, known(tool, self._settings.get(name)))
+            shown = tool if tool.name == name else tool.model_copy(update={"name": name})
+            hit = self._cache[name] = (tool, known(shown, self._settings.get(name)))
         return hit[1]
 
 
@@ -92,7 +93,7 @@ class Gateway:
     settings: GateSettings
     gate: Gate
     server: Server[Any]
-    upstream: Upstream
+    fleet: Fleet
     http: httpx2.AsyncClient
 
 
@@ -102,12 +103,13 @@ def build(settings: GateSettings, *, parts: Parts | None = None) -> Gateway:
     Raises:
         ConfigurationInvalid: no upstream is configured.
     """
-    if settings.upstream is None:
+    if not settings.behind:
         raise ConfigurationInvalid("upstream is missing: give a `command` or a `url` to stand before")
-    require_command(settings.upstream)
-    upstream = Upstream(settings.upstream, name=settings.server_name)
+    for name, upstream in settings.behind.items():
+        require_command(upstream, key=f"upstreams.{name}" if name else "upstream")
+    fleet = Fleet(settings.behind, name=settings.server_name)
     given = parts or Parts()
-    gate = Gate(settings, parts=given.with_catalogue(UpstreamTools(upstream, dict(settings.tools))))
+    gate = Gate(settings, parts=given.with_catalogue(UpstreamTools(fleet, dict(settings.tools))))
 
     http = httpx2.AsyncClient(timeout=httpx2.Timeout(10), follow_redirects=False, trust_env=False)
 
@@ -115,25 +117,28 @@ def build(settings: GateSettings, *, parts: Parts | None = None) -> Gateway:
     async def connected(_: Any) -> AsyncIterator[dict[str, Any]]:
         try:
             async with anyio.create_task_group() as group:
-                await group.start(upstream.run)
+                await group.start(fleet.run)
+                forward.install(server)
                 yield {}
+                forward.close()
                 group.cancel_scope.cancel()
         finally:
             await http.aclose()
 
-    forward = Forward(upstream)
+    forward = Forward(fleet)
     server: Server[Any] = Server(
         settings.server_name,
         on_list_tools=forward.list_tools,
         on_call_tool=forward.call_tool,
+        on_subscriptions_listen=forward.listen,
         get_tool_input_schema=forward.input_schema,
         lifespan=gate.lifespan(connected),
     )
     gate.bind(server)
-    return Gateway(settings, gate, server, upstream, http)
+    return Gateway(settings, gate, server, fleet, http)
 
 
-def require_command(upstream: UpstreamSettings) -> None:
+def require_command(upstream: UpstreamSettings, *, key: str = "upstream") -> None:
     """Find the program of a stdio upstream before a client waits for it.
 
     Raises:
@@ -144,7 +149,7 @@ def require_command(upstream: UpstreamSettings) -> None:
     here = Path(upstream.cwd or ".")
     named = str(here / upstream.command) if "/" in upstream.command else upstream.command
     if shutil.which(named, path=upstream.env.get("PATH")) is None:
-        raise ConfigurationInvalid(f"upstream.command: {upstream.command} is not a program that can be run")
+        raise ConfigurationInvalid(f"{key}.command: {upstream.command} is not a program that can be run")
 
 
 def http_app(gateway: Gateway, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Starlette:
@@ -154,7 +159,7 @@ def http_app(gateway: Gateway, *, clock: Callable[[], datetime] = lambda: dateti
     auth, verifier = _authentication(settings, http=gateway.http, clock=clock)
     routes = [Route("/healthz", _alive, methods=["GET"])]
     most = settings.limits.argument_bytes + 65_536
-    if settings.backend.callback is not None:
+    if settings.callback is not None:
         routes.append(callbacks.route(gateway.gate.receive_callback))
     app = gateway.server.streamable_http_app(
         streamable_http_path=settings.front.path,

@@ -7,7 +7,7 @@ import base64
 import os
 import secrets
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import yaml
 from pydantic import (
@@ -20,6 +20,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from arap_service.protocol.sealing import KeyRing
 from mcp_gate.methods import METHODS
+from mcp_gate.prefixes import SERVER_NAME
+from mcp_gate.settings_local import Local
 from mcp_gate.settings_tools import ToolSettings, Upstream
 from mcp_gate.values import (
     CallbackKey,
@@ -150,7 +152,9 @@ class GateSettings(BaseSettings):
     server_name: Name
     # The operator's word that one process at a time bears this name; it proves an earlier one dead (design section 8).
     instance: str | None = Field(default=None, min_length=1, max_length=128)
-    backend: Backend
+    # Exactly one of these two decides calls and brokers approvals.
+    backend: Backend | None = None
+    local: Local | None = None
     resource: Url | None = None
     issuers: tuple[Issuer, ...] = ()
     front: Front = Field(default_factory=lambda: Front(stdio=True))
@@ -159,6 +163,8 @@ class GateSettings(BaseSettings):
     subject_claim: Name = "sub"
     agent_claim: Name = "client_id"
     upstream: Upstream | None = None
+    # Several servers behind one gateway, by name; a tool of one is shown as `name_tool`, a resource as `name+uri`.
+    upstreams: dict[Annotated[str, Field(pattern=SERVER_NAME)], Upstream] = Field(default_factory=dict)
     database: DatabaseUrl = "sqlite:///mcp-gate.sqlite"
     key_file: Path = Path("mcp-gate.keys.yaml")
     tools: dict[str, ToolSettings] = Field(default_factory=dict)
@@ -196,14 +202,23 @@ class GateSettings(BaseSettings):
         """The environment overrides the file, and nothing else is read."""
         return env_settings, init_settings
 
+    @property
+    def behind(self) -> dict[str, Upstream]:
+        """The servers behind a gateway, by name; the only one of `upstream` has an empty name."""
+        return dict(self.upstreams) if self.upstream is None else {"": self.upstream}
+
+    @model_validator(mode="after")
+    def _behind_and_mapped(self) -> Self:
+        if self.upstream is not None and self.upstreams:
+            raise ValueError("upstream and upstreams are both there: name the one among the others")
+        if known := self.methods.keys() & {"tools/call", "ping", "initialize", *METHODS}:
+            raise ValueError(f"methods.{min(known)}: MCP's own methods have a mapping; only tools declare another")
+        return self
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.backend.idempotency_retention_seconds < self.limits.reconciliation_seconds:  # PEP-62
-            raise ValueError(
-                "backend.idempotency_retention_seconds is shorter than limits.reconciliation_seconds: a submission "
-                "could be repeated after the backend forgot its key; raise the backend's retention or lower the horizon"
-            )
-        if self.front.stdio and self.stdio is None and self.upstream is not None:
+        self._require_one_backend()
+        if self.front.stdio and self.stdio is None and self.behind:
             raise ValueError("stdio.principal is missing: on stdio nobody authenticates the caller, so name it")
         if self.anonymous is not None and not (self.insecure_loopback and self._is_local()):
             raise ValueError("anonymous is for tests on a loopback address, and only with insecure_loopback: true")
@@ -212,15 +227,25 @@ class GateSettings(BaseSettings):
         if len({key.get_secret_value() for key in self.request_state_keys}) != len(self.request_state_keys):
             raise ValueError("request_state_keys: a key is there twice; keep each once, the newest first")
         identified = self.anonymous is not None or (self.issuers and self.resource)
-        if self.front.http is not None and self.upstream is not None and not identified:
+        if self.front.http is not None and self.behind and not identified:
             raise ValueError("issuers and resource are missing: an HTTP front needs them to verify bearer tokens")
         if len({issuer.issuer for issuer in self.issuers}) != len(self.issuers):
             raise ValueError("issuers: one of them is there twice; keep the entry with the right jwks_uri")
-        if known := self.methods.keys() & {"tools/call", "ping", "initialize", *METHODS}:
-            raise ValueError(f"methods.{min(known)}: MCP's own methods have a mapping; only tools declare another")
         for key, url in self._urls():
             self._require_secure(key, url)
         return self
+
+    def _require_one_backend(self) -> None:
+        if (self.backend is None) == (self.local is None):
+            raise ValueError("needs exactly one of `backend`, a decision point, and `local`, rules of the gate's own")
+        key, kept = ("local.retention_seconds", self.local.retention_seconds) if self.local is not None else ("", 0)
+        if self.backend is not None:
+            key, kept = "backend.idempotency_retention_seconds", self.backend.idempotency_retention_seconds
+        if kept < self.limits.reconciliation_seconds:  # PEP-62
+            raise ValueError(
+                f"{key} is shorter than limits.reconciliation_seconds: a submission could be repeated after the "
+                "backend forgot its key; raise the backend's retention or lower the horizon"
+            )
 
     def _is_local(self) -> bool:
         return self.front.http is None or is_loopback(self.front.bind()[0])
@@ -228,14 +253,22 @@ class GateSettings(BaseSettings):
     def _urls(self) -> list[tuple[str, str]]:
         found: list[tuple[str, str | None]] = [
             ("resource", self.resource),
-            ("backend.identifier", self.backend.identifier),
-            ("backend.token_endpoint", self.backend.token_endpoint),
-            ("backend.callback.endpoint", self.backend.callback.endpoint if self.backend.callback else None),
-            *[("backend.trusted_origins", origin) for origin in self.backend.trusted_origins],
+            ("backend.callback.endpoint", self.callback.endpoint if self.callback else None),
             *[("issuers.issuer", issuer.issuer) for issuer in self.issuers],
             *[("issuers.jwks_uri", issuer.jwks_uri) for issuer in self.issuers],
         ]
+        if self.backend is not None:
+            found += [
+                ("backend.identifier", self.backend.identifier),
+                ("backend.token_endpoint", self.backend.token_endpoint),
+                *[("backend.trusted_origins", origin) for origin in self.backend.trusted_origins],
+            ]
         return [(key, url) for key, url in found if url is not None]
+
+    @property
+    def callback(self) -> Callback | None:
+        """Where the backend may wake the gate, if it may."""
+        return None if self.backend is None else self.backend.callback
 
     def _require_secure(self, key: str, url: str) -> None:
         if not is_secure(url, insecure_loopback=self.insecure_loopback):

@@ -10,6 +10,21 @@ from pydantic import Field, SecretStr, model_validator
 from mcp_gate.values import Mapping, Name, Section, ShortSeconds, Url, is_secure
 
 
+class Credentials(Section):
+    """How the gateway gets access tokens of its own for an upstream (OAuth 2.0, client credentials)."""
+
+    token_endpoint: Url
+    client_id: Name
+    client_secret: SecretStr
+    scope: Name | None = None
+
+    @model_validator(mode="after")
+    def _secret_is_safe(self) -> Self:
+        if not is_secure(self.token_endpoint, insecure_loopback=True):
+            raise ValueError("token_endpoint is not https: the secret would be sent in the clear")
+        return self
+
+
 class Upstream(Section):
     """The MCP server behind the gateway: `command` (stdio) or `url` (Streamable HTTP)."""
 
@@ -19,13 +34,20 @@ class Upstream(Section):
     cwd: str | None = None
     url: Url | None = None
     headers: dict[str, SecretStr] = Field(default_factory=dict)
+    # The gateway's own; a caller's token is never passed on (COAZ, Token Integrity).
+    credentials: Credentials | None = None
     call_seconds: ShortSeconds = 300
 
     @model_validator(mode="after")
     def _one_transport(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("needs exactly one of `command` and `url`")
-        if self.headers and self.url is not None and not is_secure(self.url, insecure_loopback=True):
+        if self.credentials is not None and self.url is None:
+            raise ValueError("credentials are for a `url`; give a command its secrets in `env`")
+        if self.credentials is not None and any(name.lower() == "authorization" for name in self.headers):
+            raise ValueError("credentials and an authorization header cannot both be sent; keep one")
+        has_secrets = bool(self.headers) or self.credentials is not None
+        if has_secrets and self.url is not None and not is_secure(self.url, insecure_loopback=True):
             raise ValueError("headers would be sent in the clear: use https, or leave the secrets out")
         return self
 

@@ -4,7 +4,7 @@ Forwards requests and hands back raw results, so that nothing of a result is los
 capability of its own, passes no credential of a caller on, and repeats no call. notes: SDK 2.3, stdio or HTTP.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,11 +19,14 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import ServerEvent, ToolsListChanged
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
 from mcp_gate.origin import NotReceived, OriginDispatcher, ReceivedErrors, WatchedStream, WatchedTransport
 from mcp_gate.settings_tools import Upstream as UpstreamSettings
+from mcp_gate.upstream_auth import UpstreamCredentials
+from mcp_gate.upstream_events import AGAIN_SECONDS, EVERY_LIST, Announce, event_of, hear, watch
 
 SERVER_INFO_META: Final = "io.modelcontextprotocol/serverInfo"
 DELAYS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -32,6 +35,13 @@ LIST_SECONDS: Final = 30
 # What every result says since 2026 and none said before; nothing about caching was said, so nothing is promised.
 SINCE_2026: Final[Mapping[str, Any]] = {"resultType": "complete"}
 LISTS_SINCE_2026: Final[Mapping[str, Any]] = {**SINCE_2026, "ttlMs": 0, "cacheScope": "private"}
+CACHEABLE: Final = (
+    types.ListToolsRequest,
+    types.ListResourcesRequest,
+    types.ListResourceTemplatesRequest,
+    types.ListPromptsRequest,
+    types.ReadResourceRequest,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -51,11 +61,28 @@ class _Open:
     received: ReceivedErrors
 
 
-class Upstream:
-    """The upstream as the gateway uses it; run `run` in a task group, then `call`."""
+async def _nobody(_: ServerEvent) -> None:
+    """Nobody wants to hear what the upstream announces."""
 
-    def __init__(self, settings: UpstreamSettings, *, name: str, sleep: Callable[[float], Any] = anyio.sleep) -> None:
+
+class Upstream:
+    """The upstream as the gateway uses it; run `run` in a task group, then `call`.
+
+    `announce` hears of changes; one that is not `is_awaited` may be away when the gateway starts.
+    """
+
+    def __init__(
+        self,
+        settings: UpstreamSettings,
+        *,
+        name: str,
+        sleep: Callable[[float], Any] = anyio.sleep,
+        announce: Announce = _nobody,
+        is_awaited: bool = True,
+    ) -> None:
         self._settings = settings
+        self._announce = announce
+        self._is_awaited = is_awaited
         self._info = types.Implementation(name=name, version="1")
         self._sleep = sleep
         self._open: _Open | None = None
@@ -100,6 +127,9 @@ class Upstream:
                 if not started and self._settings.command is not None and isinstance(cause, OSError):
                     raise UpstreamMissing(f"cannot start {self._settings.command!r}") from None
                 log.warning("upstream_failed", error=type(cause).__name__)
+                if not (started or self._is_awaited):
+                    task_status.started()
+                    started = True
             self._open = None
             await self._sleep(DELAYS[min(failures, len(DELAYS) - 1)])
             failures += 1
@@ -112,6 +142,10 @@ class Upstream:
         async with anyio.create_task_group() as group:
             for event in (opened.dispatcher.closed, self._stale):
                 group.start_soon(_cancel_when, event, group.cancel_scope)
+            group.start_soon(hear, opened.session, self._on_event)
+            if self.opened > 1:  # whatever was announced meanwhile was missed
+                for missed in EVERY_LIST:
+                    await self._announce(missed)
         log.warning("upstream_lost")
 
     @asynccontextmanager
@@ -147,6 +181,7 @@ class Upstream:
         async with (
             httpx2.AsyncClient(
                 transport=WatchedTransport(httpx2.AsyncHTTPTransport(trust_env=False), received),
+                auth=None if settings.credentials is None else UpstreamCredentials.of(settings.credentials),
                 headers={**headers, "accept-encoding": "identity"},  # bytes are watched as they come
                 timeout=timeout,
             ) as http,
@@ -155,9 +190,27 @@ class Upstream:
             yield read, write
 
     async def _on_message(self, message: Any) -> None:
+        event = None if self.is_modern else event_of(message)  # a modern server's stream is listened to by itself
+        if event is not None:
+            await self._on_event(event)
+
+    async def _on_event(self, event: ServerEvent) -> None:
         opened = self._open
-        if isinstance(message, types.ToolListChangedNotification) and opened is not None:
-            await self._list(opened.session)
+        if opened is None:
+            return
+        if isinstance(event, ToolsListChanged):
+            try:
+                await self._list(opened.session)
+            except (MCPError, ValidationError, RuntimeError) as error:
+                log.warning("upstream_not_listed", error=type(error).__name__)
+        await self._announce(event)
+
+    async def watch(self, uris: Sequence[str]) -> None:
+        """Have changes of these resources announced, until cancelled."""
+        while True:
+            if self._open is not None:
+                await watch(self._open.session, uris, self._on_event)
+            await anyio.sleep(AGAIN_SECONDS)
 
     async def _list(self, session: ClientSession) -> None:
         found: dict[str, types.Tool] = {}
@@ -206,7 +259,7 @@ class Upstream:
             answer = without_server_info(result.root)
             if opened.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 return answer
-            return {**(LISTS_SINCE_2026 if isinstance(request, types.ListToolsRequest) else SINCE_2026), **answer}
+            return {**(LISTS_SINCE_2026 if isinstance(request, CACHEABLE) else SINCE_2026), **answer}
 
     @asynccontextmanager
     async def _using(self) -> AsyncIterator[_Open]:

@@ -52,7 +52,7 @@ async def test_tools_are_listed_and_permitted_calls_answered_whatever_era_the_cl
     world: World, transport: str, mode: str
 ) -> None:
     async with before(transport, world) as gateway, gateway.client(tasks_client(), mode=mode) as client:
-        assert not gateway.gateway.upstream.is_modern
+        assert not gateway.gateway.fleet.members[0].upstream.is_modern
         listed = {tool.name for tool in (await client.list_tools()).tools}
         read = await client.call_tool("read", {"account": "a1"})
         failed = await client.call_tool("broken", {"text": "because"})

@@ -377,7 +377,7 @@ def test_a_snapshot_of_the_token_is_no_property_of_what_an_approval_binds(member
     plain = {"subject": {}, "resource": {"type": "customer", "id": "c"}, "action": {"name": "get"}}[member]
     with pytest.raises(MappingError):
         resolved(evaluation(**{member: {**plain, "properties": {"deep": [source]}}}))
-    entry = {"action": {"name": "get"}, "resource": {"type": "customer", "id": "c"}}
+    entry: dict[str, Any] = {"action": {"name": "get"}, "resource": {"type": "customer", "id": "c"}}
     if member != "subject":
         entry[member] = {**plain, "properties": {"deep": [source]}}
         with pytest.raises(MappingError):

@@ -12,7 +12,6 @@ from typing import Any
 import anyio.lowlevel
 import httpx2
 import pytest
-from mcp import types
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -21,10 +20,10 @@ from arap_service.protocol.callback import sign
 from mcp_gate.client.command import FAULT, Target, TaskCommands
 from mcp_gate.client.records import TaskRecords
 from mcp_gate.errors import Unavailable
+from mcp_gate.fleet import Fleet
 from mcp_gate.proxy import UpstreamTools, build
 from mcp_gate.settings import ConfigurationInvalid
 from mcp_gate.settings_tools import Upstream as UpstreamSettings
-from mcp_gate.upstream import Upstream
 from tests.gate.gateways import HttpGateway, http_gateway, stdio_upstream
 from tests.gate.live import serving
 from tests.gate.scripted_service import HOST
@@ -63,7 +62,6 @@ async def test_tools_come_through_with_their_metadata(gateway: HttpGateway) -> N
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert client.session.server_capabilities is not None
         assert client.session.server_capabilities.extensions == {TASKS: {}, TOOL_APPROVAL: {}}
-        assert client.session.server_capabilities.resources is None
     assert tools["wire"].title == "Wire transfer"
     assert tools["wire"].annotations is not None
     assert tools["wire"].annotations.destructive_hint is True
@@ -187,14 +185,6 @@ async def test_a_routing_header_for_another_task_is_refused_and_its_absence_is_n
     assert absent.json()["error"]["code"] == -32602
 
 
-async def test_what_nobody_decides_about_is_not_forwarded(gateway: HttpGateway) -> None:
-    async with gateway.client(tasks_client()) as client:
-        for request in (client.list_resources(), client.list_prompts()):
-            with pytest.raises(MCPError) as caught:
-                await request
-            assert caught.value.code == types.METHOD_NOT_FOUND
-
-
 @pytest.mark.requirement("PEP-51", "PEP-52", "PEP-126", "PEP-127", "PEP-129")
 async def test_nothing_of_the_backend_reaches_the_client(gateway: HttpGateway, world: World) -> None:
     """Every byte of every response, for each way in which a task can end."""
@@ -265,7 +255,7 @@ async def test_an_upstream_that_dies_in_a_permitted_call_is_a_closed_connection(
         with pytest.raises(MCPError) as caught:
             await client.call_tool("die", {})
         assert caught.value.code == -32000
-        while gateway.gateway.upstream.opened < 2:
+        while gateway.gateway.fleet.members[0].upstream.opened < 2:
             await anyio.lowlevel.checkpoint()
         assert not (await client.call_tool("read", {"account": "a1"})).is_error
 
@@ -319,9 +309,9 @@ async def test_the_front_answers_to_its_public_name_and_to_no_other(
 @pytest.mark.requirement("PEP-105", "PEP-106")
 async def test_a_tool_that_cannot_be_looked_up_is_not_taken_for_gone() -> None:
     """An upstream that is away for a moment must not end the tasks that wait for it."""
-    upstream = Upstream(UpstreamSettings(command="never-started"), name="treasury")
+    fleet = Fleet({"": UpstreamSettings(command="never-started")}, name="treasury")
     with pytest.raises(Unavailable):
-        await UpstreamTools(upstream, {}).find("wire")
+        await UpstreamTools(fleet, {}).find("wire")
 
 
 def test_a_gateway_without_an_upstream_is_refused(world: World) -> None:
