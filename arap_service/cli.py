@@ -19,7 +19,7 @@ from typing import Annotated
 
 import typer
 
-from arap_service import commands_audit, commands_operation, dev, logs
+from arap_service import commands_audit, commands_deliveries, commands_operation, dev, logs
 from arap_service.command_line import DEFAULT_CONFIG, Config, fail, failing_clearly, writing
 from arap_service.directory import add_account, import_people, read_people
 from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_schema
@@ -46,6 +46,7 @@ keys = typer.Typer(no_args_is_help=True, help="Signing keys.")
 for name, group in (("account", account), ("people", people), ("policy", policy), ("keys", keys)):
     app.add_typer(group, name=name)
 app.add_typer(commands_audit.app, name="audit")
+app.add_typer(commands_deliveries.app, name="deliveries")
 commands_operation.install(app, policy)
 
 

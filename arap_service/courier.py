@@ -29,15 +29,23 @@ from arap_service.domain.delivery import (
     Disabled,
     Outcome,
     Retry,
+    Silenced,
     Unreachable,
     after_attempt,
 )
 from arap_service.outbound import DeliveryFailed, DestinationRefused
 from arap_service.protocol.callback import sign
 from arap_service.protocol.sealing import DataKey, SealBroken
-from arap_service.settings_parts import CallbackSettings
+from arap_service.settings_parts import Authenticated
 from arap_service.store.database import WriteSession
-from arap_service.store.deliveries import add_attempt, finish_attempt, lease_due_deliveries, task_of_delivery
+from arap_service.store.deliveries import (
+    add_attempt,
+    finish_attempt,
+    is_silenced,
+    lease_due_deliveries,
+    silence,
+    task_of_delivery,
+)
 from arap_service.store.tables import Delivery, DeliveryAttempt
 
 TOPIC: Final = "deliveries"
@@ -52,10 +60,11 @@ Decision = Delivered | Retry | Dead | Disabled
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """A leased delivery with its body opened; None when the seal is broken."""
+    """A leased delivery with its body opened, None when the seal is broken; `silenced` if its receiver said 410."""
 
     delivery: Delivery
     body: bytes | None
+    silenced: bool
 
 
 class Courier:
@@ -113,12 +122,13 @@ class Courier:
         return parcels
 
     def _opened(self, session: WriteSession, delivery: Delivery) -> Parcel:
-        task = task_of_delivery(session, delivery)
+        task, silenced = task_of_delivery(session, delivery), is_silenced(session, delivery)
         try:
             key = DataKey(self._ctx.ring, task.data_key, f"task:{task.id}:data_key")
-            return Parcel(delivery, key.open(delivery.body_sealed, aad=f"delivery:{delivery.id}:body_sealed"))
+            body = key.open(delivery.body_sealed, aad=f"delivery:{delivery.id}:body_sealed")
         except SealBroken:
-            return Parcel(delivery, None)
+            body = None
+        return Parcel(delivery, body, silenced)
 
     async def _deliver(self, parcel: Parcel) -> None:
         endpoint = parcel.delivery.endpoint
@@ -138,9 +148,11 @@ class Courier:
 
     async def _send(self, parcel: Parcel) -> Outcome:
         delivery, now = parcel.delivery, self._ctx.clock()
-        configured = self._ctx.settings.callbacks.get(delivery.client_id)
-        if configured is None or delivery.endpoint not in configured.endpoints:
+        configured = self._configured(delivery)
+        if configured is None:
             return Blocked("not_registered")
+        if parcel.silenced:
+            return Silenced()
         if parcel.body is None:
             return Blocked("unreadable")
         headers = _headers(delivery.id, parcel.body, configured, now=now)
@@ -155,9 +167,21 @@ class Courier:
             return Unreachable(failed.code)
         return Answered(answer.status, _seconds(answer.retry_after, now=self._ctx.clock()))
 
+    def _configured(self, delivery: Delivery) -> Authenticated | None:
+        """How its receiver is called now; None when it is not to be called any more."""
+        settings = self._ctx.settings
+        if delivery.subscription is not None:
+            subscribed = settings.subscriptions.get(delivery.subscription)
+            return subscribed if subscribed is not None and subscribed.endpoint == delivery.endpoint else None
+        registered = settings.callbacks.get(delivery.client_id)
+        return registered if registered is not None and delivery.endpoint in registered.endpoints else None
+
     async def _record(self, delivery: Delivery, outcome: Outcome) -> None:
         now = self._ctx.clock()
-        state = DeliveryState(attempts=delivery.attempts + 1, created_at=delivery.created_at)
+        state = DeliveryState(
+            attempts=delivery.attempts + 1 - delivery.earlier_attempts,
+            created_at=delivery.restarted_at or delivery.created_at,
+        )
         decision = after_attempt(state, outcome, now=now, jitter=self._jitter())
         await self._ctx.database.write(lambda session: _recorded(session, delivery, outcome, decision, now=now))
         self._ctx.metrics.attempted(_status(decision).value)
@@ -165,7 +189,7 @@ class Courier:
             "callback_attempted",
             delivery_id=delivery.id,
             task_id=delivery.task_id,
-            attempt=state.attempts,
+            attempt=delivery.attempts + 1,
             outcome=type(decision).__name__.lower(),
             error=_error(outcome),
         )
@@ -198,9 +222,12 @@ def _recorded(
             error=error,
         ),
     )
+    if isinstance(outcome, Answered) and status is DeliveryStatus.DISABLED:
+        silence(session, delivery, now=now)
     if is_final:
         detail: dict[str, JsonValue] = {
             "delivery": delivery.id,
+            "subscription": delivery.subscription,
             "event": delivery.event,
             "attempts": delivery.attempts + 1,
             "error": error,
@@ -208,7 +235,7 @@ def _recorded(
         audit.append(session, delivery.task_id, kind=f"callback_{status}", actor="courier", detail=detail, now=now)
 
 
-def _headers(webhook_id: str, body: bytes, configured: CallbackSettings, *, now: datetime) -> dict[str, str]:
+def _headers(webhook_id: str, body: bytes, configured: Authenticated, *, now: datetime) -> dict[str, str]:
     headers = {"Content-Type": "application/json", "User-Agent": "arap-courier"}
     if configured.keys:
         headers |= sign(body, webhook_id=webhook_id, at=now, keys=configured.signing_keys)
@@ -235,6 +262,8 @@ def _error(outcome: Outcome) -> str | None:
             return None if 200 <= status < 300 else f"status_{status}"
         case Unreachable(reason=reason) | Blocked(reason=reason):
             return reason
+        case Silenced():
+            return "endpoint_disabled"
 
 
 def _seconds(retry_after: str | None, *, now: datetime) -> int | None:

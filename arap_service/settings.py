@@ -21,6 +21,7 @@ from arap_service.settings_parts import (
     Identifier,
     IssuerSettings,
     Limits,
+    SubscriptionSettings,
     TlsSettings,
     TrustedSigner,
     is_loopback,
@@ -54,6 +55,7 @@ class Settings(BaseSettings):
     trusted_pdps: tuple[TrustedSigner, ...] = ()
     trusted_services: tuple[TrustedSigner, ...] = ()
     callbacks: Mapping[str, CallbackSettings] = {}
+    subscriptions: Mapping[Annotated[str, Field(pattern=r"^[a-z0-9-]{1,64}$")], SubscriptionSettings] = {}
     clock_skew_seconds: int = Field(default=30, ge=0)
     limits: Limits = Limits()
     metrics_bind: str | None = None
@@ -94,6 +96,7 @@ class Settings(BaseSettings):
     def _https(self) -> Self:
         signers = (*self.issuers, *self.trusted_pdps, *self.trusted_services)
         urls = {"identifier": [self.identifier], "jwks_uri": [signer.jwks_uri for signer in signers]}
+        urls["subscriptions"] = [subscription.endpoint for subscription in self.subscriptions.values()]
         urls["callbacks"] = [url for callback in self.callbacks.values() for url in callback.endpoints]
         for key, values in urls.items():
             for parts in map(urlsplit, values):

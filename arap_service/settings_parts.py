@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from arap_service.domain.callers import Scope
+from arap_service.domain.events import EVENT_NAMES
 
 _DESTINATION: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+):[0-9]{1,5}")
 _SECRET_HASH: Final = re.compile(r"sha256:[0-9a-f]{64}")
@@ -137,8 +138,8 @@ class BuiltinIssuer(Part):
         return clients
 
 
-class CallbackSettings(Part):
-    """Where one client may be called back (exact URLs) and how it can tell that we are calling (ARS-88, ARS-95)."""
+class Authenticated(Part):
+    """How a receiver can tell that we are calling (ARS-95), and which internal destinations are allowed to be one."""
 
     endpoints: frozenset[Endpoint] = Field(min_length=1)
     keys: tuple[Key, ...] = Field(default=(), max_length=2)
@@ -173,6 +174,31 @@ class TlsSettings(Part):
     def under(self, folder: Path) -> Self:
         """The same files, with relative paths starting from `folder`."""
         return self.model_copy(update={"certificate": folder / self.certificate, "key": folder / self.key})
+
+
+class CallbackSettings(Authenticated):
+    """Where one client may be called back: exact URLs (ARS-88)."""
+
+    endpoints: frozenset[Endpoint] = Field(min_length=1)
+
+
+class SubscriptionSettings(Authenticated):
+    """Where events of all requests are sent to, whoever submitted them; no `events` means all of them (ARS-98)."""
+
+    endpoint: Endpoint
+    events: frozenset[str] = frozenset()
+
+    @field_validator("events")
+    @classmethod
+    def _known(cls, events: frozenset[str]) -> frozenset[str]:
+        if not events <= EVENT_NAMES:
+            raise ValueError("must be among " + ", ".join(sorted(EVENT_NAMES)))
+        return events
+
+    @property
+    def endpoints(self) -> frozenset[str]:
+        """The one endpoint, as callbacks have theirs."""
+        return frozenset({self.endpoint})
 
 
 class Limits(Part):
