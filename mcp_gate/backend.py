@@ -105,8 +105,9 @@ class BackendStatus:
     """What the status source says of one request.
 
     `status` is the backend's word; words that the gate doesn't know mean "not approved" (PEP-42). `mode` is how an
-    approval is to be used; `gone` is set when the source no longer knows the request. `handle` is the handle with the
-    links that this answer added, when it added any. `decision_text` is untrusted text of the decider.
+    approval is to be used; `gone` is set when the source no longer knows the request. `more_input` are questions that
+    are open beside `input`, each of a version of its own; a client may answer them one by one. `handle` is the handle
+    with the links that this answer added, when it added any. `decision_text` is untrusted text of the decider.
     """
 
     status: str
@@ -119,6 +120,12 @@ class BackendStatus:
     input: InputQuestion | None = None
     decision_text: str | None = None
     handle: Handle | None = None
+    more_input: tuple[InputQuestion, ...] = ()
+
+    @property
+    def questions(self) -> tuple[InputQuestion, ...]:
+        """Every question that is open at the backend."""
+        return self.more_input if self.input is None else (self.input, *self.more_input)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ to do now. What an answer means is decided in `reading` and `lifecycle`. SEP-284
 "Completion".
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, assert_never
@@ -46,7 +46,7 @@ from mcp_gate.lifecycle import GateTask, Phase, Refused, TaskId, deadline
 from mcp_gate.limits import backoff
 from mcp_gate.mapping import call_digest, question
 from mcp_gate.reading import capped, read_status
-from mcp_gate.records import Changes, StoredTask
+from mcp_gate.records import Changes, Question, StoredTask
 from mcp_gate.tables import InputState
 from mcp_gate.views import is_elicitable
 
@@ -197,30 +197,28 @@ class Completion:
 
     async def _converse(self, task: GateTask, status: BackendStatus) -> GateTask | None:
         """Follows the backend's questions; the task as it is then, if that changed its phase (PEP-85)."""
-        core, asked = self._core, status.input
-        if asked is None and task.phase is Phase.PENDING:
+        core = self._core
+        if task.phase is Phase.PENDING and not status.questions:
             return None
-        is_known = asked is not None and await self._is_known(task, asked)
-        moved: GateTask | Refused
-        if task.phase is Phase.INPUT and not is_known:  # withdrawn, or replaced by another
-            moved = await core.move(task, InputSettled(task.generation))
-        elif task.phase is Phase.INPUT or is_known or asked is None:
-            return None
-        elif not is_elicitable(asked.schema) or abs(asked.version) > LARGEST_VERSION:
+        asked = [question for question in status.questions if _is_askable(question)]
+        if len(asked) < len(status.questions):
             log.warning("question_not_elicitable", task_id=task.id)
-            return None
-        else:
-            changes = Changes(question=asked, handle=status.handle, next_due=core.clock() + core.poll_wait(0))
+        known = [found for found in await core.store.questions(task.id) if found.generation == task.generation]
+        unknown = tuple(question for question in asked if not _is_known(question, known))
+        moved: GateTask | Refused
+        if task.phase is Phase.INPUT:
+            still = {question.version for question in asked}
+            is_withdrawn = any(found.state is InputState.OPEN and found.version not in still for found in known)
+            if not (unknown or is_withdrawn):
+                return None
+            # Withdrawn, or joined by another: what the backend still asks is put again at once, under other keys.
+            moved = await core.move(task, InputSettled(task.generation))
+        elif unknown:
+            changes = Changes(questions=unknown, handle=status.handle, next_due=core.clock() + core.poll_wait(0))
             moved = await core.move(task, InputAsked(task.generation), changes=changes)
+        else:
+            return None
         return None if isinstance(moved, Refused) else moved
-
-    async def _is_known(self, task: GateTask, asked: InputQuestion) -> bool:
-        """Whether the client has this question or has settled it; a withdrawn one that comes back is asked again."""
-        this = (task.generation, asked.version)
-        known = [
-            found for found in await self._core.store.questions(task.id) if (found.generation, found.version) == this
-        ]
-        return len(known) >= MOST_ASKED or any(found.state is not InputState.WITHDRAWN for found in known)
 
     # Re-evaluation --------------------------------------------------------------------------------------------------
 
@@ -331,3 +329,13 @@ def _is_intact(stored: StoredTask) -> bool:
         return stored.binding is not None and call_digest(stored.binding) == stored.digest
     except Unrepresentable:
         return False
+
+
+def _is_askable(asked: InputQuestion) -> bool:
+    return is_elicitable(asked.schema) and abs(asked.version) <= LARGEST_VERSION
+
+
+def _is_known(asked: InputQuestion, known: Collection[Question]) -> bool:
+    """Whether the client has this question or has settled it; a withdrawn one that comes back is asked again."""
+    same = [found for found in known if found.version == asked.version]
+    return len(same) >= MOST_ASKED or any(found.state is not InputState.WITHDRAWN for found in same)

@@ -85,8 +85,9 @@ def write_parts(
             # PEP-101: the old generation is consumed before the backend hears of the new one.
             statements.set_submission_state(connection, after.id, before.generation, SubmissionState.CONSUMED)
             insert_submission(connection, vault, after, changes.submission)
-        case InputAsked() if changes.question is not None:
-            insert_question(connection, vault, after, changes.question)
+        case InputAsked():
+            for asked in changes.questions:
+                insert_question(connection, vault, after, asked)
         case _:
             pass
     if changes.result is not None:

@@ -141,7 +141,7 @@ class Changes:
     handle: Handle | None = None
     approval: Mapping[str, Any] | None = None
     submission: NewSubmission | None = None
-    question: InputQuestion | None = None
+    questions: tuple[InputQuestion, ...] = ()
     result: Mapping[str, Any] | None = None
     audit: Mapping[str, Any] | None = None
 

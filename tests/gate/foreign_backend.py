@@ -162,6 +162,7 @@ class ForeignBackend:
             retry_after=task.get("retry_after"),
             input=None if asked is None else InputQuestion(**asked),
             decision_text=task.get("decision_text"),
+            more_input=tuple(InputQuestion(**more) for more in task.get("more_input", ())),
         )
 
     # What a test does -----------------------------------------------------------------------------------------------
@@ -186,11 +187,15 @@ class ForeignBackend:
         """Give the task any other status."""
         self.tasks[task_id or self.last] |= {"status": status, **more}
 
-    def ask(self, version: int = 1, *, task_id: str | None = None, message: str = "Why?") -> None:
-        """Ask the requester something."""
+    def ask(self, version: int = 1, *, task_id: str | None = None, message: str = "Why?", beside: bool = False) -> None:
+        """Ask the requester something; with `beside`, together with what is asked already."""
         schema = {
             "type": "object",
             "properties": {"ticket": {"type": "string", "minLength": 3}},
             "required": ["ticket"],
         }
-        self.tasks[task_id or self.last]["input"] = {"message": message, "schema": schema, "version": version}
+        task, asked = self.tasks[task_id or self.last], {"message": message, "schema": schema, "version": version}
+        if beside:
+            task.setdefault("more_input", []).append(asked)
+        else:
+            task["input"] = asked

@@ -617,6 +617,41 @@ async def test_a_question_that_comes_back_is_asked_under_another_key_a_few_times
     assert keys == ["input-1-1", "input-1-1-2", "input-1-1-3", "input-1-1-4", "input-1-1-5"]
 
 
+@pytest.mark.requirement("PEP-85")
+async def test_questions_that_are_open_together_are_answered_one_by_one(kit: Kit) -> None:
+    task_id = await kit.open()
+    kit.backend.ask(1, message="Which ticket?")
+    kit.backend.ask(2, message="Which budget?", beside=True)
+    await kit.step(task_id)
+    assert list((await kit.get(task_id))["inputRequests"]) == ["input-1-1", "input-1-2"]
+    await kit.engine.update(task_id, ALICE, reply("input-1-2", "BUDGET-9"))
+    await kit.step(task_id)  # the backend still shows both
+    got = await kit.get(task_id)
+    assert (got["status"], list(got["inputRequests"])) == ("input_required", ["input-1-1"])
+    await kit.engine.update(task_id, ALICE, reply("input-1-1", "INC-7"))
+    assert (await kit.get(task_id))["status"] == "working"
+    await kit.engine.deliver()
+    assert sorted(answer[1:] for answer in kit.backend.answers) == [
+        (1, {"ticket": "INC-7"}),
+        (2, {"ticket": "BUDGET-9"}),
+    ]
+
+
+@pytest.mark.requirement("PEP-85")
+async def test_a_question_that_joins_others_is_asked_together_with_those_that_are_still_open(kit: Kit) -> None:
+    task_id = await kit.open()
+    kit.backend.ask(1)
+    kit.backend.ask(2, beside=True)
+    await kit.step(task_id)
+    await kit.engine.update(task_id, ALICE, reply("input-1-1", "INC-7"))
+    kit.backend.ask(3, beside=True)
+    await kit.step(task_id)
+    assert list((await kit.get(task_id))["inputRequests"]) == ["input-1-2-2", "input-1-3"]
+    await kit.engine.update(task_id, ALICE, reply("input-1-2", "TOO-LATE"))
+    await kit.engine.deliver()
+    assert [answer[2] for answer in kit.backend.answers] == [{"ticket": "INC-7"}]
+
+
 @pytest.mark.parametrize("version", [2**31, -(2**63), 10**30])
 async def test_a_question_whose_version_cannot_be_kept_is_not_asked(kit: Kit, version: int) -> None:
     task_id = await kit.open()

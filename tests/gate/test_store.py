@@ -175,7 +175,7 @@ async def test_an_answer_settles_no_question_of_another_generation(kit: Kit) -> 
     task_id = await kit.open()
     writing = kit.engine._core.writing
     for version in (1, 2, 2):
-        asked = Changes(question=InputQuestion("Why?", {"type": "object"}, version))
+        asked = Changes(questions=(InputQuestion("Why?", {"type": "object"}, version),))
         await kit.store.transact(task_id, InputSettled(1), writing=writing)
         await kit.store.transact(task_id, InputAsked(1), writing=writing, changes=asked)
     stale = update(question).where(question.c.key == "input-1-1").values(state="open", generation=0)
