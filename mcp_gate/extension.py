@@ -108,7 +108,7 @@ class Gate(Extension):
         self._owner = server
         if isinstance(server, MCPServer):
             self._server = server._lowlevel_server  # noqa: SLF001 - the SDK hands no server to an extension
-            if self.configuration.backend.callback is not None:
+            if self.configuration.callback is not None:
                 server.custom_route(callbacks.PATH, methods=["POST"])(self.receive_callback)
         else:
             self._server = server
@@ -242,7 +242,8 @@ def check_name_header(ctx: ServerRequestContext[Any, Any], task_id: str) -> None
         HeaderMismatch: the header and the body disagree.
     """
     header = ctx.request.headers.get(MCP_NAME_HEADER) if ctx.request is not None else None
-    if header is not None and decode_header_value(header) != task_id:
+    # Not every HTTP server takes the spaces around a value away.
+    if header is not None and decode_header_value(header.strip(" \t")) != task_id:
         raise HeaderMismatch
 
 

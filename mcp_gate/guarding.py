@@ -12,7 +12,7 @@ import anyio
 import structlog
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.types.methods import SPEC_CLIENT_METHODS
+from mcp.types.methods import CLIENT_REQUESTS, SPEC_CLIENT_METHODS
 
 from mcp_gate.backend import Permit
 from mcp_gate.callers import FrontCaller, caller_of
@@ -61,6 +61,8 @@ class Guard:
         return result
 
     async def _decide(self, ctx: ServerRequestContext[Any, Any], method: str) -> None:
+        if _is_foreign(ctx):
+            return
         if method not in METHODS and method not in self._declared:
             if not self._settings.deny_unknown_methods or self._is_lacking(method):
                 return
@@ -157,6 +159,11 @@ LISTINGS: Final[Mapping[str, tuple[str, str, QuestionOf]]] = {
     "prompts/list": ("prompts", "name", Guard._prompt),  # noqa: SLF001 - as above
 }
 """Of each listing: the member that lists, what names an entry, and the question about it. Templates name no entry."""
+
+
+def _is_foreign(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Whether MCP has the method, but not in the client's version of it: then the server says that it has none."""
+    return ctx.method in SPEC_CLIENT_METHODS and (ctx.method, ctx.protocol_version) not in CLIENT_REQUESTS
 
 
 def _watched(ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -13,13 +14,14 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
+from starlette.requests import Request
 
 from arap_service.protocol.canonical import arguments_hash
 from mcp_gate.client import TaskEnded, TasksExtension
 from mcp_gate.client.tasks import GetTask, TaskState
 from mcp_gate.database import Database
-from mcp_gate.errors import InvalidParams
-from mcp_gate.extension import Gate, check_arguments
+from mcp_gate.errors import HeaderMismatch, InvalidParams
+from mcp_gate.extension import Gate, check_arguments, check_name_header
 from mcp_gate.settings import GateSettings
 from tests.crash.processes import locked
 from tests.gate.scripted_service import Received
@@ -538,6 +540,16 @@ async def test_only_the_capability_is_not_enough_to_misread_a_task(world: World)
         with pytest.raises(Exception, match="task"):
             await client.call_tool("wire", {"to": "acct-991", "amount": 1})
     assert world.effects == []
+
+
+@pytest.mark.parametrize("value", [b"tsk_1", b"  tsk_1\t"])
+def test_spaces_around_a_routing_header_are_no_part_of_it(value: bytes) -> None:
+    """RFC 9110, 5.5; one of uvicorn's two parsers leaves those behind the value in place."""
+    request = Request({"type": "http", "headers": [(b"mcp-name", value)]})
+    ctx: Any = SimpleNamespace(request=request)
+    check_name_header(ctx, "tsk_1")
+    with pytest.raises(HeaderMismatch):
+        check_name_header(ctx, "tsk_2")
 
 
 def test_the_request_of_tasks_get_names_its_task_for_the_routing_header() -> None:

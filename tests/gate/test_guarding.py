@@ -148,6 +148,23 @@ async def test_a_handshake_is_decided_as_the_discovery_that_it_is(world: World) 
     assert pdp.actions == ["server/discover"] * 2
 
 
+@pytest.mark.parametrize("method", ["resources/subscribe", "logging/setLevel"])
+async def test_a_method_that_the_version_dropped_is_unknown_whatever_its_parameters(world: World, method: str) -> None:
+    """The public conformance suite, `sep-2575-http-server-method-not-found-404-resources-subscribe`."""
+    pdp = ByAction(world, set())
+    server = server_of(world, decide="all")
+
+    async def serve(*_: object) -> types.EmptyResult:
+        raise AssertionError("it was served")
+
+    server._lowlevel_server.add_request_handler(method, types.RequestParams, serve)
+    pdp.permitted = {("server/discover", ITSELF)}
+    async with connected(server, tasks_client()) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.session.send_request(AnyMethod(method=method, params={}), Raw)
+    assert caught.value.code == -32601
+
+
 async def test_to_listen_for_a_resource_is_to_subscribe_to_it(world: World) -> None:
     pdp = ByAction(world, {("resources/subscribe", "note://other")})
     wanted = {"notifications": {"resourceSubscriptions": ["note://other", NOTE]}}
