@@ -47,6 +47,12 @@ help: ## list the commands
 	@.venv-git/bin/python $(PIP) -r $<
 	@touch $@
 
+# What the tests run from npm. Its absence is said by the tests, so a machine without npm is no failure here.
+tests/node/node_modules/.ready: tests/node/package-lock.json
+	@command -v npm >/dev/null 2>&1 || exit 0; \
+		echo 'Setting up tests/node/node_modules, the programs from npm that the tests run ...'; \
+		cd tests/node && npm ci --no-progress --loglevel=error && touch node_modules/.ready
+
 # ---- using it ----
 
 .PHONY: demo
@@ -59,15 +65,19 @@ serve-certification: .venv/.demo ## serve the AuthZEN certification fixture: POR
 	@$(RUN) -m examples.certification --port $(or $(PORT),8401) $(if $(filter-out 0,$(TLS)),--tls) \
 		$(if $(filter-out 0,$(DIE_WITH_STDIN)),--die-with-stdin)
 
+.PHONY: serve-conformance
+serve-conformance: .venv/.demo ## serve the fixtures of the public MCP conformance suite behind the gate: PORT=8402
+	@$(RUN) -m examples.conformance_fixture --port $(or $(PORT),8402) $(if $(filter-out 0,$(DIE_WITH_STDIN)),--die-with-stdin)
+
 # ---- working on it ----
 
 .PHONY: test
-test: .venv/.dev .venv-git/.ready ## run the tests; parts that this machine cannot run are named at the end
+test: .venv/.dev .venv-git/.ready tests/node/node_modules/.ready ## run the tests; parts that this machine cannot run are named at the end
 	@$(RUN) -m pytest -q -n $(WORKERS)
 
 .PHONY: check
-check: .venv/.dev .venv-git/.ready lint types imports locks-current clean-gate ## everything that must hold, no part left out
-	@ARAP_REQUIRE=browser,postgres $(RUN) -m pytest -q -n 2
+check: .venv/.dev .venv-git/.ready tests/node/node_modules/.ready lint types imports locks-current clean-gate ## everything that must hold, no part left out
+	@ARAP_REQUIRE=browser,node,postgres $(RUN) -m pytest -q -n 2
 
 .PHONY: lint
 lint: .venv/.dev
@@ -96,6 +106,9 @@ clean-gate: .venv/.dev
 .PHONY: deep
 deep: .venv/.dev .venv-git/.ready ## the long runs: storms, fuzzing, saboteurs; writes docs/evidence
 	@$(RUN) -m tests.deep
+
+.PHONY: node-programs
+node-programs: tests/node/node_modules/.ready ## install what the tests run from npm
 
 .PHONY: requirements
 requirements: .venv/.dev ## one line: how many rules of the catalogue are tested, open, in all

