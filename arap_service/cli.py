@@ -26,7 +26,7 @@ from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_s
 from arap_service.key_file import load_ring
 from arap_service.keys import Use, rotate
 from arap_service.policy_check import case_files, run_case
-from arap_service.serving import serve
+from arap_service.serving import end_within, serve
 from arap_service.settings import load_settings
 from arap_service.store import migrate
 from arap_service.store.database import Database
@@ -79,7 +79,7 @@ def serve_command(
         settings = load_settings(config)
         logs.configure(settings.log_level)
         migrate.check(settings.database)
-        asyncio.run(serve(settings, die_with_stdin=die_with_stdin))
+        asyncio.run(serve(settings, die_with_stdin=die_with_stdin, stopping=end_within))
 
 
 @app.command("init")

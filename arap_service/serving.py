@@ -12,7 +12,9 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Final
 
+import structlog
 import uvicorn
 
 from arap_service import tracing
@@ -25,6 +27,9 @@ from arap_service.settings import Settings
 from arap_service.settings_parts import TlsSettings, split_bind
 from arap_service.surroundings import open_context
 from arap_service.yaml_files import SettingsInvalid
+
+STOP_SECONDS: Final = 30.0
+"""Long enough for connections (10 s), a database that is locked, and a PostgreSQL that is away."""
 
 
 class CannotListen(Exception):
@@ -52,11 +57,14 @@ def bound(bind: str, *, key: str = "bind") -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """A server that says on standard output when it is ready."""
+    """A server that says on standard output when it is ready, and calls `stopping` when it begins to stop."""
 
-    def __init__(self, config: uvicorn.Config, *, announce: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, *, announce: Callable[[], None], stopping: Callable[[], object] = lambda: None
+    ) -> None:
         super().__init__(config)
         self._announce = announce
+        self._stopping = stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then say so."""
@@ -64,9 +72,31 @@ class Server(uvicorn.Server):
         if self.started:
             self._announce()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop, having said so."""
+        self._stopping()
+        await super().shutdown(sockets)
 
-async def serve(settings: Settings, *, die_with_stdin: bool = False) -> None:
+
+def end_within(seconds: float = STOP_SECONDS, *, give_up: Callable[[], None] = lambda: os._exit(1)) -> threading.Timer:
+    """Call `give_up` in `seconds` unless the process has ended by then; what was left undone is in the database."""
+
+    def late() -> None:
+        structlog.get_logger("arap").error("stop_forced", seconds=seconds)
+        give_up()
+
+    timer = threading.Timer(seconds, late)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+async def serve(
+    settings: Settings, *, die_with_stdin: bool = False, stopping: Callable[[], object] = lambda: None
+) -> None:
     """Serve until stopped by a signal or, with `die_with_stdin`, by the end of standard input.
+
+    `stopping` is called when that begins; `end_within` makes sure that a database that hangs does not keep us.
 
     Raises:
         CannotListen, SettingsInvalid, PolicyInvalid, StoreUnavailable, OSError: It could not start.
@@ -81,7 +111,7 @@ async def serve(settings: Settings, *, die_with_stdin: bool = False) -> None:
         context = await open_context(settings, checkpoint=killing(os.environ.get("ARAP_KILL_AT")))
         try:
             async with monitored(context, watching):
-                await _run(context, listening, tls=tls, die_with_stdin=die_with_stdin)
+                await _run(context, listening, tls=tls, die_with_stdin=die_with_stdin, stopping=stopping)
         finally:
             await context.database.aclose()
 
@@ -104,7 +134,14 @@ def tls_context(tls: TlsSettings | None) -> ssl.SSLContext | None:
     return found
 
 
-async def _run(context: Context, listening: socket.socket, *, tls: ssl.SSLContext | None, die_with_stdin: bool) -> None:
+async def _run(
+    context: Context,
+    listening: socket.socket,
+    *,
+    tls: ssl.SSLContext | None,
+    die_with_stdin: bool,
+    stopping: Callable[[], object],
+) -> None:
     config = uvicorn.Config(
         create_app(context, background=True),
         http=BoundedHttp,
@@ -116,7 +153,8 @@ async def _run(context: Context, listening: socket.socket, *, tls: ssl.SSLContex
         timeout_graceful_shutdown=10,
         ssl_context_factory=None if tls is None else lambda *_: tls,
     )
-    server = Server(config, announce=lambda: _announce(listening, scheme="http" if tls is None else "https"))
+    scheme = "http" if tls is None else "https"
+    server = Server(config, announce=lambda: _announce(listening, scheme=scheme), stopping=stopping)
     if die_with_stdin:
         threading.Thread(target=_watch_stdin, args=(server,), name="arap-stdin", daemon=True).start()
     # uvicorn raises the signal again once it has stopped; by then there is nothing left to interrupt.

@@ -18,6 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 import anyio
 import httpx2
 import stamina
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pydantic import JsonValue
 
 from arap_service.protocol.canonical import InvalidJson, strict_loads
@@ -29,6 +30,7 @@ RESPONSE_LIMIT: Final = 1024 * 1024
 METADATA_LIVES: Final = timedelta(hours=1)
 TOKEN_MARGIN: Final = timedelta(seconds=30)
 RETRY_AFTER_LIMIT: Final = 86_400.0
+_W3C: Final = TraceContextTextMapPropagator()
 
 T = TypeVar("T")
 
@@ -170,6 +172,7 @@ class Channel:
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None
     ) -> Answer:
         sent = {"accept": "application/json, application/problem+json", **headers}
+        _W3C.inject(sent)  # the trace of the call, if there is one; never baggage
         if body is not None:
             sent["content-type"] = "application/json"
         try:

@@ -54,7 +54,12 @@ class Database:
             reader = sqlite_engine(parsed, begin="BEGIN", size=READERS, busy_seconds=busy_seconds)
         else:
             writer = create_engine(
-                parsed, pool_size=2 * READERS, max_overflow=0, pool_pre_ping=True, hide_parameters=True
+                parsed,
+                pool_size=2 * READERS,
+                max_overflow=0,
+                pool_pre_ping=True,
+                hide_parameters=True,
+                connect_args=patience(parsed),
             )
             reader = writer.execution_options(postgresql_readonly=True)
         with translated(), writer.begin():
@@ -97,6 +102,18 @@ class Database:
     def _close(self) -> None:
         self._reader.dispose()
         self._writer.dispose()
+
+
+def patience(url: URL) -> dict[str, int]:
+    """How long libpq waits for a PostgreSQL that is away, as far as `url` does not say; by itself it waits for ever."""
+    bounds = {
+        "connect_timeout": 5,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 20_000,
+    }
+    return {name: value for name, value in bounds.items() if name not in url.query}
 
 
 def parse_url(url: str) -> URL:

@@ -25,6 +25,7 @@ log = structlog.get_logger(__name__)
 
 UNSTORABLE: Final = "The tool's result could not be stored."
 STORE_REST_SECONDS: Final = 1.0
+LAST_SECONDS: Final = 10.0
 
 
 class Invocation:
@@ -66,8 +67,7 @@ class Invocation:
             core.checkpoint("invoke.returned")
         finally:
             # Also when this process is being shut down: what is known about the call must not be lost.
-            with anyio.CancelScope(shield=True):
-                await self._store(claimed, outcome, artifacts=artifacts_of(stored))
+            await self._store(claimed, outcome, artifacts=artifacts_of(stored))
         core.checkpoint("outcome.stored")
 
     async def _run(self, call: ToolCall, remaining: timedelta) -> Outcome:
@@ -98,16 +98,33 @@ class Invocation:
         await self._keep(claimed, event, Changes(result=result))
 
     async def _keep(self, claimed: GateTask, event: ToolReturned | ToolSilent, changes: Changes) -> None:
-        """Stores the outcome, also when the database is away for a while: it exists here alone."""
+        """Stores the outcome, also when the database is away for a while: it exists here alone.
+
+        A process that is told to stop tries for `LAST_SECONDS` more; without success the task ends as unknown.
+        """
+        try:
+            await self._insist(claimed, event, changes)
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(LAST_SECONDS, shield=True):
+                await self._insist(claimed, event, changes)
+            raise
+
+    async def _insist(self, claimed: GateTask, event: ToolReturned | ToolSilent, changes: Changes) -> None:
         while True:
-            try:
-                await self._core.move(claimed, event, seen=True, changes=changes)
+            if await self._stored(claimed, event, changes):
                 return
-            except StoreUnavailable as error:
-                log.error("outcome_not_stored", task_id=claimed.id, reason=str(error))  # noqa: TRY400 - the reason says all
-                if self._core.clock() >= deadline(claimed):  # from now on it ends as unknown, whoever looks at it
-                    raise
-                await anyio.sleep(STORE_REST_SECONDS)
+            await anyio.sleep(STORE_REST_SECONDS)
+
+    async def _stored(self, claimed: GateTask, event: ToolReturned | ToolSilent, changes: Changes) -> bool:
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._core.move(claimed, event, seen=True, changes=changes)
+        except StoreUnavailable as error:
+            log.error("outcome_not_stored", task_id=claimed.id, reason=str(error))  # noqa: TRY400 - the reason says all
+            if self._core.clock() >= deadline(claimed):  # from now on it ends as unknown, whoever looks at it
+                raise
+            return False
+        return True
 
 
 def _is_storable(result: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Secrets in transit show up nowhere: what callers send must be in no log line and in no error body.
+"""Secrets in transit show up nowhere: what callers send must be in no log line, no figure and no error body.
 
 Marked words stand in every place where a caller or an operator puts something confidential; everything that the service
 logs at its most talkative level, and every error body, is searched for them.
@@ -13,6 +13,7 @@ import pytest
 import structlog
 
 from arap_service import logs
+from arap_service.api.health import exposition
 from tests.clock import FakeClock
 from tests.peers import POLICY, REQUEST, RESOLVER, Peers, peers, question
 from tests.service import service_context, settings_for
@@ -48,11 +49,14 @@ async def test_nothing_confidential_reaches_a_log_line_or_an_error_body(
         both = peers(context)
         errors = await faults(both)
         tokens = [client.headers["authorization"].split(" ")[1] for client in (both.gate, both.resolver)]
+        figures = (await exposition(context)).decode()
         await both.aclose()
     text = logged.getvalue()
+    assert "arap_http_requests_total" in figures
     assert "task_submitted" in text
     assert len(errors) > 10
-    for place in (text, *errors):
+    assert "alice" not in figures  # nor anything else of a person
+    for place in (text, figures, *errors):
         assert CANARY not in place
         assert not any(token in place or token.rpartition(".")[2] in place for token in tokens)
 

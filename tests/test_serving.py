@@ -1,14 +1,18 @@
 """What can be wrong with TLS is found before anything listens."""
 
 import ssl
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
+import anyio
 import pytest
+import uvicorn
 import yaml
 from cryptography.hazmat.primitives import serialization
+from starlette.types import Receive, Scope, Send
 
-from arap_service.serving import tls_context
+from arap_service.serving import Server, end_within, tls_context
 from arap_service.settings_parts import TlsSettings
 from arap_service.yaml_files import SettingsInvalid
 from examples.certification.__main__ import prepare, write_certificate
@@ -69,3 +73,36 @@ def test_the_command_says_in_one_line_what_is_wrong_with_tls(tmp_path: Path) -> 
     assert finished.returncode == 1
     assert finished.stderr.startswith("arap: tls: ")
     assert finished.stderr.count("\n") == 1
+
+
+def test_a_stop_that_takes_too_long_is_forced_and_one_in_time_is_not() -> None:
+    """The database may hang for good; whatever was under way is in it or was never promised."""
+    forced = threading.Event()
+    end_within(0.01, give_up=forced.set)
+    assert forced.wait(5)
+    in_time = threading.Event()
+    timer = end_within(60, give_up=in_time.set)
+    timer.cancel()
+    timer.join(5)
+    assert timer.daemon
+    assert not in_time.is_set()
+
+
+@pytest.mark.anyio
+async def test_a_server_says_that_it_stops_before_it_waits_for_anything() -> None:
+    told: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        told.append("lifespan ends")
+        await send({"type": "lifespan.shutdown.complete"})
+
+    config = uvicorn.Config(app, lifespan="on", log_config=None, port=0)
+    server = Server(
+        config, announce=lambda: setattr(server, "should_exit", True), stopping=lambda: told.append("stopping")
+    )
+    with anyio.fail_after(10):
+        await server.serve()
+    assert told == ["stopping", "lifespan ends"]

@@ -21,7 +21,7 @@ from sqlalchemy.pool import NullPool
 import arap_service
 import arap_service.store.log_tables  # tables that are not known are not compared
 from alembic import command
-from arap_service.store.database import StoreUnavailable, parse_url, prepare_file, unavailable, use_wal
+from arap_service.store.database import StoreUnavailable, parse_url, patience, prepare_file, unavailable, use_wal
 from arap_service.store.tables import Row
 
 VERSION_TABLE: Final = "service_version"
@@ -107,7 +107,7 @@ def migrating(url: str, *, busy_seconds: float) -> Iterator[Connection]:
 @contextmanager
 def _locked(url: URL, *, busy_seconds: float) -> Iterator[Connection]:
     if url.get_backend_name() != "sqlite":
-        engine = create_engine(url, poolclass=NullPool)
+        engine = create_engine(url, poolclass=NullPool, connect_args=patience(url))
         with engine.begin() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
             yield connection

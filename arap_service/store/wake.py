@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 CHANNEL: Final = "arap"
 _LOOK: Final = 5.0  # seconds until the listener looks whether to stop, should its own notice have been lost
+_LEAVE: Final = 10.0  # seconds that closing waits for the listener
 _PAUSE: Final = 1.0  # seconds before it connects again
 
 
@@ -106,7 +107,7 @@ class Bell:
         self._stop.set()
         if self._listener is not None:
             self.ring(("",))  # our own notice ends the listener's wait
-            self._listener.join()
+            self._listener.join(_LEAVE)  # a server that is away answers no notice; the thread ends with the process
             self._listener = None
         with self._lock:
             self._subscriptions.clear()

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from mcp_gate.database import Database, StoreUnavailable, prepare_file, translated, use_wal
+from mcp_gate.database import Database, StoreUnavailable, patience, prepare_file, translated, use_wal
 
 
 class Contended(sqlite3.Connection):
@@ -153,3 +153,10 @@ async def test_a_fault_of_ours_is_not_taken_for_an_outage() -> None:
     fault.sqlite_errorcode = sqlite3.SQLITE_ERROR
     with pytest.raises(SQLAlchemyError), translated():
         raise OperationalError("SELECT", {}, fault)
+
+
+def test_a_postgresql_that_is_away_is_not_waited_for_without_end_unless_the_address_says_so() -> None:
+    found = patience(make_url("postgresql://db.example/arap?connect_timeout=60"))
+    assert "connect_timeout" not in found
+    assert patience(make_url("postgresql://db.example/arap"))["connect_timeout"] == 5
+    assert found["tcp_user_timeout"] == 20_000

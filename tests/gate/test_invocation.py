@@ -434,3 +434,32 @@ async def test_an_outcome_that_cannot_be_stored_is_kept_until_the_execution_dead
     await kit.engine.step(task_id)
     assert (await kit.task(task_id)).ending is Ending.OUTCOME_UNKNOWN
     assert len(kit.tool.calls) == 1
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+async def test_a_process_that_is_stopped_while_the_database_is_away_ends_soon_and_stores_what_it_can(
+    make_kit: Callable[..., Kit], monkeypatch: pytest.MonkeyPatch, *, comes_back: bool
+) -> None:
+    """Not at the execution deadline, which may be hours away; without the outcome the task ends as unknown."""
+    monkeypatch.setattr(invocation, "STORE_REST_SECONDS", 0.001)
+    monkeypatch.setattr(invocation, "LAST_SECONDS", 0.5)
+    kit = make_kit()
+    task_id = await granted(kit)
+    transact, stopped, tried = kit.store.transact, anyio.Event(), anyio.Event()
+
+    async def away(moved: str, event: Event, **how: Any) -> GateTask | Refused:
+        if isinstance(event, ToolReturned) and not (comes_back and stopped.is_set()):
+            tried.set()
+            raise StoreUnavailable("database: can't be reached")
+        return await transact(moved, event, **how)
+
+    monkeypatch.setattr(kit.store, "transact", away)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(kit.step, task_id)
+            await tried.wait()
+            stopped.set()
+            group.cancel_scope.cancel()
+    task = await kit.task(task_id)
+    assert (task.phase, task.ending) == ((Phase.DONE, Ending.APPROVED_EXECUTED) if comes_back else (Phase.CLAIMED, None))
+    assert len(kit.tool.calls) == 1

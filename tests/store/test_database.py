@@ -18,7 +18,7 @@ from sqlmodel import Session, col, select
 
 from arap_service.domain.errors import InvalidRequest
 from arap_service.store import migrate
-from arap_service.store.database import Database, StoreUnavailable, WriteSession, prepare_file, use_wal
+from arap_service.store.database import Database, StoreUnavailable, WriteSession, patience, prepare_file, use_wal
 from arap_service.store.tables import Person, Task
 from tests.clock import START, FakeClock
 from tests.databases import Databases
@@ -450,3 +450,10 @@ def test_second_open_task_of_one_denial_is_unstorable(database: Database, clock:
         database.write_now(lambda session: session.add(a_task("task_2", now=clock(), evaluation_id="ev_1")))
     ids = database.read_now(lambda session: session.exec(select(Task.id).order_by(col(Task.id))).all())
     assert list(ids) == ["task_0", "task_1"]
+
+
+def test_a_postgresql_that_is_away_is_not_waited_for_without_end_unless_the_address_says_so() -> None:
+    found = patience(make_url("postgresql://db.example/arap?connect_timeout=60"))
+    assert "connect_timeout" not in found
+    assert patience(make_url("postgresql://db.example/arap"))["connect_timeout"] == 5
+    assert found["tcp_user_timeout"] == 20_000
