@@ -28,7 +28,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mcp_gate import callbacks, round_trips
-from mcp_gate.asking import Offered
+from mcp_gate.asking import NOTHING_OFFERED, Offered
 from mcp_gate.callbacks import CallbackEndpoint
 from mcp_gate.callers import FrontCaller, caller_of
 from mcp_gate.capabilities import extension_declared, tasks_declared
@@ -46,6 +46,7 @@ from mcp_gate.errors import (
 from mcp_gate.executor import take_pass
 from mcp_gate.guarding import Guard
 from mcp_gate.listening import Listening
+from mcp_gate.request_tools import PAIR, REQUEST_ACCESS, requested, told, wanted_call, wanted_task
 from mcp_gate.runtime import Parts, Runtime, open_runtime
 from mcp_gate.settings import GateSettings
 from mcp_gate.shape import MOST_DEEP_ARGUMENTS, is_deeper
@@ -84,6 +85,7 @@ class Gate(Extension):
         self._server: Server[Any] | None = None
         self._owner: MCPServer[Any] | Server[Any] | None = None
         self._runtimes: list[Runtime] = []
+        self._guard: Guard  # of the server that the gate is bound to
 
     def methods(self) -> Sequence[MethodBinding]:
         """The methods of the tasks extension, for the protocol versions that have tasks."""
@@ -114,7 +116,7 @@ class Gate(Extension):
             self._server = server
             self._install(server)
         round_trips.protect(self._server, self.configuration)
-        guard = Guard(self._server, self.configuration, lambda: self.runtime)
+        guard = self._guard = Guard(self._server, self.configuration, lambda: self.runtime)
         self._server.middleware.append(lambda ctx, call_next: _told(guard.serve(ctx, call_next)))
         listening = Listening(self._server, lambda: self.runtime)
         self._server.middleware.append(lambda ctx, call_next: _told(listening.serve(ctx, call_next)))
@@ -169,7 +171,7 @@ class Gate(Extension):
 
     async def receive_callback(self, request: Request) -> Response:
         """The callback endpoint, for `callbacks.route`: an authentic delivery wakes a task of this gate."""
-        settings = self.configuration.backend.callback
+        settings = self.configuration.callback
         if settings is None or not self._runtimes:
             return Response(status_code=503)
         runtime = self.runtime
@@ -188,9 +190,26 @@ class Gate(Extension):
         if take_pass(params.name):
             return await call_next(ctx)
         arguments = params.arguments or {}
+        if self.configuration.request_tools and params.name in PAIR:
+            return await _told(self._pair(ctx, params.name, arguments))
         offered = round_trips.offered(ctx, params)
         answer = await _told(self._decide(ctx, params.name, arguments, offered=offered))
         return answer if answer is not None else await call_next(round_trips.without_ours(ctx, params, offered))
+
+    async def _pair(self, ctx: ServerRequestContext[Any, Any], tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The tools for clients without tasks; the call that is wanted is decided as if it had been made (PEP-06)."""
+        runtime, caller = self.runtime, caller_of(ctx, self.configuration)
+        check_arguments(arguments, limit=self.configuration.limits.argument_bytes)
+        if tool == REQUEST_ACCESS:
+            wanted, given = wanted_call(arguments)
+            return requested(
+                await runtime.detached.do(
+                    lambda: runtime.call(wanted, given, caller=caller, with_tasks=True, offered=NOTHING_OFFERED)
+                )
+            )
+        task_id = wanted_task(arguments)
+        await self._guard.decide(ctx, "tasks/get", {"taskId": task_id})
+        return told(await runtime.detached.do(lambda: runtime.engine.get(task_id, caller.principal)))
 
     async def _decide(
         self, ctx: ServerRequestContext[Any, Any], tool: str, arguments: dict[str, Any], *, offered: Offered

@@ -14,8 +14,10 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.types.methods import CLIENT_REQUESTS, SPEC_CLIENT_METHODS
 
+from mcp_gate import request_tools
 from mcp_gate.backend import Permit
 from mcp_gate.callers import FrontCaller, caller_of
+from mcp_gate.capabilities import tasks_declared
 from mcp_gate.errors import InvalidParams, MethodDenied
 from mcp_gate.executor import take_pass
 from mcp_gate.mapping import SERVER, resolve
@@ -25,6 +27,7 @@ from mcp_gate.settings import GateSettings
 from mcp_gate.templates import Json, declared_mapping
 
 CALL: Final = "tools/call"
+LIST_TOOLS: Final = "tools/list"
 PING: Final = "ping"
 INITIALIZE: Final = "initialize"
 RESERVED_PREFIX: Final = "tasks/"
@@ -54,13 +57,22 @@ class Guard:
         method = ctx.method
         if ctx.request_id is None or method in {CALL, PING} or take_pass(method):
             return await call_next(ctx)  # a call is decided where its tool is known
-        await self._decide(ctx, DISCOVER if method == INITIALIZE else method)
+        await self.decide(ctx, DISCOVER if method == INITIALIZE else method, ctx.params or {})
         result = await call_next(ctx)
-        if self._settings.listings == "filtered" and method in LISTINGS and isinstance(result, dict):
-            return await self._filtered(ctx, method, result)
+        if not isinstance(result, dict):
+            return result
+        if self._settings.listings == "filtered" and method in LISTINGS:
+            result = await self._filtered(ctx, method, result)
+        if self._settings.request_tools and method == LIST_TOOLS:
+            return request_tools.listed(result, shown=not tasks_declared(ctx))
         return result
 
-    async def _decide(self, ctx: ServerRequestContext[Any, Any], method: str) -> None:
+    async def decide(self, ctx: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> None:
+        """Nothing, when `method` may go on with these parameters.
+
+        Raises:
+            MethodDenied: See `serve`, as for the other errors.
+        """
         if _is_foreign(ctx):
             return
         if method not in METHODS and method not in self._declared:
@@ -71,7 +83,7 @@ class Guard:
         watched = _watched(ctx) if method == LISTEN else ()
         if not asks and not watched:
             return
-        caller, params = caller_of(ctx, self._settings), ctx.params or {}
+        caller = caller_of(ctx, self._settings)
         asked = self._questions(method, params, caller) if asks else ()
         for uri in watched:  # to be told of changes is to be subscribed
             asked += self._questions(RESOURCE_SUBSCRIBE, {"uri": uri}, caller)
@@ -154,7 +166,7 @@ class Guard:
 
 QuestionOf = Callable[[Guard, Any, FrontCaller], Awaitable[Json | None]]
 LISTINGS: Final[Mapping[str, tuple[str, str, QuestionOf]]] = {
-    "tools/list": ("tools", "name", Guard._tool),  # noqa: SLF001 - of this very class
+    LIST_TOOLS: ("tools", "name", Guard._tool),  # noqa: SLF001 - of this very class
     "resources/list": ("resources", "uri", Guard._resource),  # noqa: SLF001 - as above
     "prompts/list": ("prompts", "name", Guard._prompt),  # noqa: SLF001 - as above
 }

@@ -176,6 +176,8 @@ class GateSettings(BaseSettings):
     show_decision_text: bool = False
     # Shows ADR-017's typed pending approval to clients that declare it (GOV-13, GOV-14).
     serve_approvals: bool = False
+    # Offers the tools `request_access` and `get_request_status` to clients that declare no tasks (PEP-05, PEP-06).
+    request_tools: bool = False
     # Seals what clients carry between rounds. Instances that share a database share these, newest first; without them
     # a round that was begun before a restart, or at another instance, begins again.
     request_state_keys: tuple[SecretStr, ...] = ()

@@ -17,6 +17,7 @@ Json = dict[str, Any]
 ENVELOPE: Final = "io.modelcontextprotocol/authorization"
 DISPOSITION: Final = "io.modelcontextprotocol/tool-approval-disposition"
 IMMEDIATE: Final = "io.modelcontextprotocol/model-immediate-response"
+COMPLETE: Final = "complete"
 WITHHELD: Final = "[withheld]"
 QUOTED_CHARACTERS: Final = 500
 # Shorter strings would blot out innocent words; no artifact that grants anything is that short.
@@ -67,6 +68,15 @@ DEGRADED: Final = (
     "can wait for one (extension io.modelcontextprotocol/tasks). Ask the user to obtain approval another way, or use "
     "a client that supports tasks; repeating the call changes nothing."
 )
+DEGRADED_BUT_REQUESTABLE: Final = (
+    f"This call needs an approval. {_NOT_RUN} No approval was requested yet. Call the tool request_access with this "
+    "tool's name and the same arguments to request it; repeating the call itself changes nothing."
+)
+NO_APPROVAL_NEEDED: Final = f"This call needs no approval. {_NOT_RUN} Call it directly."
+REQUESTED: Final = (
+    f"An approval was requested. {_NOT_RUN} When it is approved, the call is carried out once, by itself; "
+    "do not repeat it. Ask {tool} with task_id {task_id} for its state and result."
+)
 OVER_LIMIT: Final = (
     f"Too many approvals are waiting or were asked for. {_NOT_RUN} Do not repeat this call now; "
     "wait until earlier tasks have ended."
@@ -96,10 +106,11 @@ SEVERAL: Final = f"This call is not permitted: one of the decisions that it need
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What an operator may choose: whether the SEP-2643 envelope is sent, and whether a decider's words are shown."""
+    """What an operator may choose: the SEP-2643 envelope, a decider's words, and tools for clients without tasks."""
 
     envelope: bool = True
     show_decision_text: bool = False
+    request_tools: bool = False
 
     def envelope_of(self, phase: Phase, ending: Ending | None) -> Json:
         """The `_meta` entry that classifies a denial; empty where none may be asserted (PEP-11, PEP-121)."""
@@ -120,7 +131,8 @@ class Wording:
 
     def degraded(self) -> Json:
         """A requestable denial for a client that can't wait for a task (PEP-03, PEP-04)."""
-        return self.plain_denial(DEGRADED, remediation="available")
+        text = DEGRADED_BUT_REQUESTABLE if self.request_tools else DEGRADED
+        return self.plain_denial(text, remediation="available")
 
     def completed(self, cause: Cause, *, decision_text: str | None = None) -> Json:
         """The result of a task that ended without a response of the tool, or with one that can't be read any more."""
