@@ -3,7 +3,9 @@
 Conversion only: what was sealed is opened, names of columns become names of the domain. It decides nothing.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from arap_service.domain.actors import Chain, subject_chain
 from arap_service.domain.binding import RecordedDenial
@@ -11,7 +13,30 @@ from arap_service.domain.reevaluation import ApprovalRecord, ApprovalStatus
 from arap_service.protocol.canonical import Tuple4, binding_hash
 from arap_service.protocol.sealing import KeyRing
 from arap_service.sealed import RowSeal
+from arap_service.store.item_tables import TaskItem
 from arap_service.store.tables import Approval, Denial, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one decision is about: a whole single request, or one item of a bundle (`row`)."""
+
+    task: Task
+    row: TaskItem | None = None
+
+    @property
+    def item(self) -> int:
+        """The position within a bundle, counted from 1; 0 for a single request."""
+        return 0 if self.row is None else self.row.item
+
+    @property
+    def own(self) -> Task | TaskItem:
+        """The row that holds its status, version, template, binding and deadlines."""
+        return self.task if self.row is None else self.row
+
+    def column(self, name: str) -> str:
+        """The place that a sealed column of its own row is sealed for, under the key of the task."""
+        return name if self.row is None else f"item:{self.row.item}:{name}"
 
 
 def new_denial(
@@ -84,9 +109,22 @@ def task_seal(task: Task, ring: KeyRing) -> RowSeal:
     return RowSeal(ring, task.data_key, table="task", row_id=task.id)
 
 
-def tuple_of(task: Task, seal: RowSeal) -> Tuple4:
-    """Subject, resource, action and context of a task, as they were submitted."""
-    return Tuple4(**seal.open("tuple_sealed", task.tuple_sealed))
+def tuple_of(part: Part, seal: RowSeal) -> Tuple4:
+    """Subject, resource, action and context of a request or item, as they were submitted."""
+    whole = Tuple4(**seal.open("tuple_sealed", part.task.tuple_sealed))
+    if part.row is None:
+        return whole
+    asked = asked_of(part, seal)
+    return whole._replace(resource=asked["resource"], action=asked["action"])
+
+
+def asked_of(part: Part, seal: RowSeal) -> dict[str, Any]:
+    """What was asked beside the context: for an item with resource and action, `requested_access` being effective."""
+    asked: dict[str, Any] = seal.open("request_sealed", part.task.request_sealed)
+    if part.row is None:
+        return asked
+    own: dict[str, Any] = seal.open(part.column("asked_sealed"), part.row.asked_sealed)
+    return {**asked, **own}
 
 
 def chain_of_task(task: Task) -> Chain:
@@ -94,22 +132,23 @@ def chain_of_task(task: Task) -> Chain:
     return tuple((issuer, subject) for issuer, subject in task.actors)
 
 
-def approval_record(approval: Approval, task: Task, ring: KeyRing) -> ApprovalRecord:
-    """A stored approval with the scope that it covers.
+def approval_record(approval: Approval, part: Part, ring: KeyRing) -> ApprovalRecord:
+    """A stored approval with the scope that it covers: that of its own item and of no other (ARS-85).
 
     Raises:
         SealBroken: The row was tampered with.
     """
+    task, own = part.task, part.own
     return ApprovalRecord(
         id=approval.id,
         task_id=task.id,
-        evaluation_id=task.evaluation_id,
+        evaluation_id=own.evaluation_id,
         status=ApprovalStatus(approval.status),
         approved_until=approval.approved_until,
-        about=tuple_of(task, task_seal(task, ring)),
-        members=tuple(task.binding_members),
+        about=tuple_of(part, task_seal(task, ring)),
+        members=tuple(own.binding_members),
         client_id=task.client_id,
-        template=task.template_id,
+        template=own.template_id,
         agent=task.agent,
         actor=chain_of_task(task),
     )

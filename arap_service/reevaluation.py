@@ -29,8 +29,9 @@ from arap_service.keys import APPROVAL_TYP, TokenInvalid
 from arap_service.protocol.arap import format_instant
 from arap_service.protocol.canonical import Tuple4
 from arap_service.protocol.sealing import SealBroken
-from arap_service.records import approval_record
+from arap_service.records import Part, approval_record
 from arap_service.store.database import WriteSession
+from arap_service.store.items import find_item
 from arap_service.store.votes import find_approval
 
 
@@ -114,8 +115,10 @@ class _Case:
         found = find_approval(session, approval_id, for_update=True)
         if found is None:
             return None
+        approval, task = found
+        row = find_item(session, task.id, approval.item) if approval.item else None
         try:
-            return approval_record(*found, self.ctx.ring)
+            return approval_record(approval, Part(task, row), self.ctx.ring)
         except SealBroken:
             self.ctx.log.warning("approval_record_broken", approval_id=approval_id)
             return None

@@ -50,6 +50,7 @@ class Settings(BaseSettings):
     policy_path: Path
     key_file: Path
     independent: bool = False
+    bulk: bool = True
     issuers: tuple[IssuerSettings, ...] = ()
     builtin_issuer: BuiltinIssuer = BuiltinIssuer()
     trusted_pdps: tuple[TrustedSigner, ...] = ()

@@ -206,6 +206,7 @@ class Limits(Part):
 
     max_body_bytes: int = Field(default=2_097_152, ge=1024)
     max_depth: int = Field(default=128, ge=16, le=512)
+    max_items: int = Field(default=50, ge=1, le=500)
     submissions_per_minute: int = Field(default=600, ge=1)
     polls_per_minute: int = Field(default=6000, ge=1)
     evaluations_per_minute: int = Field(default=600_000, ge=1)

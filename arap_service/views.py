@@ -121,11 +121,16 @@ class QueueRow:
     expires_at: datetime
     may_decide: bool
     why_not: str | None
+    item_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDetail:
     """Everything that a decision needs.
+
+    Of a bundle `items` are those that the reader sees, each a request of its own but for `item`, its position counted
+    from 1; they are decided one by one, on their own `version`. What stands above them then tells of the whole, and of
+    resource, action, rule and reason what the first of them has.
 
     `arguments` are those of the tool call, or without one everything that was asked; `facts` is what else was asked
     beside a tool call; `hidden` names what the template does not reveal; `complete` says that the arguments are
@@ -174,3 +179,6 @@ class RequestDetail:
     max_approved_until: datetime | None
     pending_approval: Mapping[str, Any] | None
     reason_required: frozenset[str]
+    item: int = 0
+    item_count: int = 0
+    items: tuple["RequestDetail", ...] = ()

@@ -9,7 +9,7 @@ from arap_service.context import Context
 from arap_service.domain.callers import Caller
 from arap_service.evaluation import evaluate
 from arap_service.protocol.canonical import TOOL_CALL, arguments_hash
-from arap_service.requests.submission import Submitted, submit
+from arap_service.requests import Submitted, submit
 from tests.service import GATE_SCOPES
 from tests.tokens import decoded
 

@@ -4,9 +4,9 @@ Parses, authenticates, counts and renders; what is accepted and who may see what
 Request and Approval Profile, "Access Request Response", "Poll the Task", "Cancellation".
 """
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Request
 from fastapi.responses import JSONResponse, Response
 
 from arap_service import requests
@@ -22,6 +22,25 @@ router = APIRouter(tags=["access requests"])
 
 _OBJECT = {"type": "object"}
 _INSTANT = {"type": "string", "format": "date-time"}
+_LINKS = {"type": "object", "additionalProperties": {"type": "string", "format": "uri"}}
+_RESULT = {
+    "type": "object",
+    "required": ["mode", "approval"],
+    "properties": {"mode": {"const": "reevaluate"}, "approval": _OBJECT},
+}
+_ENDS = ["approved", "denied", "expired", "cancelled", "failed"]
+_ITEM = {
+    "type": "object",
+    "required": ["resource", "action", "status"],
+    "properties": {
+        "resource": _OBJECT,
+        "action": _OBJECT,
+        "status": {"enum": ["pending", *_ENDS]},
+        "result": _RESULT,
+        "links": _LINKS,
+        "display": _OBJECT,
+    },
+}
 _TASK = {
     "type": "object",
     "required": ["task"],
@@ -31,37 +50,50 @@ _TASK = {
             "required": ["id", "status", "status_endpoint", "expires_at"],
             "properties": {
                 "id": {"type": "string"},
-                "status": {"enum": ["pending", "approved", "denied", "expired", "cancelled", "failed"]},
+                "status": {"enum": ["pending", *_ENDS, "partial"]},
                 "status_endpoint": {"type": "string", "format": "uri"},
                 "expires_at": _INSTANT,
-                "links": {"type": "object", "additionalProperties": {"type": "string", "format": "uri"}},
+                "links": _LINKS,
                 "display": _OBJECT,
+                "items": {"type": "array", "items": _ITEM},
             },
         },
-        "result": {
-            "type": "object",
-            "required": ["mode", "approval"],
-            "properties": {"mode": {"const": "reevaluate"}, "approval": _OBJECT},
-        },
+        "result": _RESULT,
+    },
+}
+_DENIAL = {
+    "type": "object",
+    "required": ["expires_at"],
+    "properties": {
+        "expires_at": _INSTANT,
+        "binding_token": {"type": "string"},
+        "evaluation_id": {"type": "string"},
     },
 }
 _SUBMISSION = {
     "type": "object",
-    "required": ["subject", "resource", "action", "denial"],
+    "required": ["subject"],
+    "oneOf": [{"required": ["resource", "action", "denial"]}, {"required": ["items"]}],
     "properties": {
         "subject": _OBJECT,
         "resource": _OBJECT,
         "action": _OBJECT,
         "context": _OBJECT,
-        "denial": {
-            "type": "object",
-            "required": ["expires_at"],
-            "properties": {
-                "expires_at": _INSTANT,
-                "binding_token": {"type": "string"},
-                "evaluation_id": {"type": "string"},
+        "items": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["resource", "action"],
+                "properties": {
+                    "resource": _OBJECT,
+                    "action": _OBJECT,
+                    "requested_access": _OBJECT,
+                    "denial": _DENIAL,
+                },
             },
         },
+        "denial": _DENIAL,
         "requested_access": _OBJECT,
         "callback": _OBJECT,
         "client": _OBJECT,
@@ -180,6 +212,22 @@ async def cancel(task_id: str, request: Request, caller: CallerDep, ctx: Context
 async def report(task_id: str, request: Request, caller: CallerDep, ctx: ContextDep) -> Response:
     """Record the execution; the same report twice is one."""
     await requests.report(ctx, caller, task_id, await json_object(request))
+    return Response(status_code=204, headers=NO_STORE)
+
+
+@router.post(
+    "/access/v1/request/{task_id}/items/{item}/report",
+    summary="Report what became of the approval of one item",
+    status_code=204,
+    response_class=Response,
+    openapi_extra=body_of(REPORT),
+    responses=problem_responses(*_OWN, errors.InvalidRequest, errors.InvalidTaskState),
+)
+async def report_item(
+    task_id: str, item: Annotated[int, Path(ge=1, le=10_000)], request: Request, caller: CallerDep, ctx: ContextDep
+) -> Response:
+    """Record the execution of what one item of a bundle allowed."""
+    await requests.report(ctx, caller, task_id, await json_object(request), item=item)
     return Response(status_code=204, headers=NO_STORE)
 
 

@@ -37,6 +37,7 @@ class Decision(Body):
     version: Annotated[int, Field(ge=1)]
     reason: Annotated[str, Field(max_length=4000)] | None = None
     approved_until: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    item: Annotated[int, Field(ge=1, le=10_000)] | None = None  # of a bundle; `version` is then that of the item
 
 
 class Revocation(Body):
@@ -105,6 +106,7 @@ async def decide(request_id: str, request: Request, caller: CallerDep, ctx: Cont
             version=body.version,
             reason=body.reason,
             approved_until=_instant(body.approved_until),
+            item=body.item,
             idempotency_key=idempotency_key(request.headers),
         )
     )

@@ -6,7 +6,7 @@ shortly before it ends and asked for again when a server stops accepting it. The
 
 import base64
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -28,8 +28,6 @@ class TokenRefused(httpx2.HTTPError):
 class ClientCredentials(httpx2.Auth):
     """A token source for the `auth` of an httpx2 client; `now` is a clock in seconds."""
 
-    requires_response_body = True
-
     def __init__(
         self,
         token_endpoint: str,
@@ -49,6 +47,38 @@ class ClientCredentials(httpx2.Auth):
 
     def __repr__(self) -> str:
         return f"ClientCredentials({self._endpoint!r})"
+
+    def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+        """Drive `auth_flow`, reading the answers of the token endpoint only: others may be streams without an end."""
+        flow = self.auth_flow(request)
+        outgoing = next(flow)
+        try:
+            while True:
+                response = yield outgoing
+                if outgoing is not request:
+                    response.read()
+                try:
+                    outgoing = flow.send(response)
+                except StopIteration:
+                    return
+        finally:
+            flow.close()
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """See `sync_auth_flow`."""
+        flow = self.auth_flow(request)
+        outgoing = next(flow)
+        try:
+            while True:
+                response = yield outgoing
+                if outgoing is not request:
+                    await response.aread()
+                try:
+                    outgoing = flow.send(response)
+                except StopIteration:
+                    return
+        finally:
+            flow.close()
 
     def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
         """Send `request` with a token, with a new one if the first is not accepted."""

@@ -5,17 +5,21 @@
             resolver.decide(request["id"], "approve", version=request["version"])
 
 Answers are the documents of the API as they are. Reading is retried, and so is deciding, under one idempotency key, so
-that a lost answer never becomes a second vote. Nothing is decided here. See design.md section 6.
+that a lost answer never becomes a second vote. Events go on over broken connections, each exactly once for who keeps
+the id of the last one. Nothing is decided here. See design.md section 6.
 """
 
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
 from urllib.parse import quote
 
 import httpx2
 import stamina
+
+from arap_service.client.streams import Place
 
 Document = dict[str, Any]
 Decision = Literal["approve", "deny"]
@@ -75,8 +79,17 @@ def _get(request_id: str) -> _Call:
     return _Call("GET", f"/requests/{quote(request_id, safe='')}")
 
 
-def _decide(request_id: str, decision: Decision, version: int, reason: str | None, approved_until: str | None) -> _Call:
+def _decide(
+    request_id: str,
+    decision: Decision,
+    version: int,
+    *,
+    reason: str | None,
+    approved_until: str | None,
+    item: int | None,
+) -> _Call:
     body: Document = {"decision": decision, "version": version}
+    body |= {} if item is None else {"item": item}
     body |= {} if reason is None else {"reason": reason}
     body |= {} if approved_until is None else {"approved_until": approved_until}
     return _Call("POST", f"/requests/{quote(request_id, safe='')}/decisions", body=body, key=secrets.token_urlsafe(16))
@@ -160,17 +173,66 @@ class Resolver:
         version: int,
         reason: str | None = None,
         approved_until: str | None = None,
+        item: int | None = None,
     ) -> Document:
         """Vote on the request as it was seen at `version`; returns its new state.
+
+        A bundle is decided item by item: `item` and `version` are those of one of its `items`.
 
         Raises:
             Conflict: It has changed since, or has ended.
         """
-        return self._answer(_decide(request_id, decision, version, reason, approved_until))
+        return self._answer(
+            _decide(request_id, decision, version, reason=reason, approved_until=approved_until, item=item)
+        )
 
     def revoke(self, approval_id: str, *, reason: str) -> Document:
         """End an approval at once, for a reason that goes on record; returns the request."""
         return self._answer(_revoke(approval_id, reason))
+
+    def events(self, last_event_id: str | None = None) -> Iterator[Document]:
+        """What happens to requests from now on, or after the event with that id; ends only by an error.
+
+        Each has `id`, `event`, `request`, `evaluation_id` and `at`. Connections that break are opened again.
+
+        Raises:
+            ResolverError: The service refused.
+            Unavailable: The service could not be reached, after several attempts.
+        """
+        place = Place(last_event_id)
+        while True:
+            with ExitStack() as stack:
+                for sent in self._stream(place, stack):
+                    event = place.read(sent)
+                    if event is not None:
+                        yield event
+
+    def _stream(self, place: Place, stack: ExitStack) -> Iterator[httpx2.ServerSentEvent]:
+        first, stream = self._connected(place, stack)
+        yield first
+        try:
+            yield from stream
+        except httpx2.TransportError:
+            return  # the next connection goes on from what was read
+
+    def _connected(
+        self, place: Place, stack: ExitStack
+    ) -> tuple[httpx2.ServerSentEvent, Iterator[httpx2.ServerSentEvent]]:
+        for attempt in stamina.retry_context(on=Unavailable, attempts=_ATTEMPTS, timeout=_PATIENCE):
+            with attempt:
+                try:
+                    response = self._client.send(place.request(self._client), stream=True)
+                    stack.callback(response.close)
+                    if not response.is_success:
+                        response.read()
+                        _document(response)
+                    stream = iter(httpx2.EventSource(response))
+                    return next(stream), stream
+                except httpx2.TransportError as error:
+                    raise Unavailable(type(error).__name__) from None
+                except StopIteration:
+                    raise Unavailable("the stream ended before it began") from None
+        raise Unavailable("no attempt was made")
 
     def _answer(self, call: _Call) -> Document:
         for attempt in stamina.retry_context(on=Unavailable, attempts=_attempts(call), timeout=_PATIENCE):
@@ -232,13 +294,54 @@ class AsyncResolver:
         version: int,
         reason: str | None = None,
         approved_until: str | None = None,
+        item: int | None = None,
     ) -> Document:
         """See `Resolver.decide`."""
-        return await self._answer(_decide(request_id, decision, version, reason, approved_until))
+        return await self._answer(
+            _decide(request_id, decision, version, reason=reason, approved_until=approved_until, item=item)
+        )
 
     async def revoke(self, approval_id: str, *, reason: str) -> Document:
         """See `Resolver.revoke`."""
         return await self._answer(_revoke(approval_id, reason))
+
+    async def events(self, last_event_id: str | None = None) -> AsyncIterator[Document]:
+        """See `Resolver.events`."""
+        place = Place(last_event_id)
+        while True:
+            async with AsyncExitStack() as stack:
+                async for sent in self._stream(place, stack):
+                    event = place.read(sent)
+                    if event is not None:
+                        yield event
+
+    async def _stream(self, place: Place, stack: AsyncExitStack) -> AsyncIterator[httpx2.ServerSentEvent]:
+        first, stream = await self._connected(place, stack)
+        yield first
+        try:
+            async for sent in stream:
+                yield sent
+        except httpx2.TransportError:
+            return  # the next connection goes on from what was read
+
+    async def _connected(
+        self, place: Place, stack: AsyncExitStack
+    ) -> tuple[httpx2.ServerSentEvent, AsyncIterator[httpx2.ServerSentEvent]]:
+        async for attempt in stamina.retry_context(on=Unavailable, attempts=_ATTEMPTS, timeout=_PATIENCE):
+            with attempt:
+                try:
+                    response = await self._client.send(place.request(self._client), stream=True)
+                    stack.push_async_callback(response.aclose)
+                    if not response.is_success:
+                        await response.aread()
+                        _document(response)
+                    stream = aiter(httpx2.EventSource(response))
+                    return await anext(stream), stream
+                except httpx2.TransportError as error:
+                    raise Unavailable(type(error).__name__) from None
+                except StopAsyncIteration:
+                    raise Unavailable("the stream ended before it began") from None
+        raise Unavailable("no attempt was made")
 
     async def _answer(self, call: _Call) -> Document:
         async for attempt in stamina.retry_context(on=Unavailable, attempts=_attempts(call), timeout=_PATIENCE):

@@ -15,6 +15,7 @@ from arap_service.domain.actors import ActorMalformed, Chain, agent_of, chain_of
 from arap_service.domain.errors import ExpiredDenial, InvalidDenialBinding
 from arap_service.domain.tool_calls import shown_call
 from arap_service.protocol.arap import parse_instant
+from arap_service.protocol.bundles import Pair
 from arap_service.protocol.canonical import (
     Tuple4,
     Unrepresentable,
@@ -53,6 +54,7 @@ class Claims:
     actor: Chain | None = None
     issued_at: datetime | None = None
     shown_call: str | None = None
+    items: tuple[Pair, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ def claims_from(payload: Mapping[str, Any], *, token_id: str) -> Claims:
             actor=_chain(payload),
             issued_at=_numeric_date(payload, "iat"),
             shown_call=_text(payload, SHOWN_CALL),
+            items=_items(payload),
         )
     except ValueError:
         raise InvalidDenialBinding from None
@@ -150,7 +153,7 @@ def check_binding(submitted: Submitted, proof: Claims | RecordedDenial) -> Verif
         InvalidDenialBinding: if it is not, or if the proof does not cover all that it must.
     """
     try:
-        actor = _submitted_actor(submitted)
+        actor = submitted_actor(submitted)
         if isinstance(proof, Claims):
             return _check_claims(submitted, proof, actor)
         return _check_record(submitted, proof, actor)
@@ -195,15 +198,27 @@ def covers(claims: Claims, about: Tuple4) -> bool:
         Unrepresentable: if `about` holds numbers that nothing can bind.
     """
     members = claims.members or ()
+    if claims.items is not None:  # it is about a bundle; see `bulk_binding.py`
+        return False
     if claims.binding_hash is not None and claims.binding_hash not in accepted_binding_hashes(
         *about, members
     ):  # ARS-25
         return False
-    if claims.subject is not None and not same_json(prune_subject(claims.subject), prune_subject(about.subject)):
-        return False
     if claims.resource is not None and not same_json(dict(claims.resource), dict(about.resource)):
         return False
     if claims.action is not None and not same_json(dict(claims.action), dict(about.action)):
+        return False
+    return covers_surroundings(claims, about)
+
+
+def covers_surroundings(claims: Claims, about: Tuple4) -> bool:
+    """Whether subject and bound context of `about` are those that the claims say inline, if they do.
+
+    Raises:
+        Unrepresentable: as `covers`.
+    """
+    members = claims.members or ()
+    if claims.subject is not None and not same_json(prune_subject(claims.subject), prune_subject(about.subject)):
         return False
     return claims.context is None or same_json(
         bound_context(claims.context, members), bound_context(about.context, members)
@@ -224,6 +239,17 @@ def claimed_actor(claims: Claims) -> Chain:
 def _check_claims(submitted: Submitted, claims: Claims, actor: Chain) -> VerifiedBinding:
     if not fixes_tuple(claims) or not covers(claims, submitted.about):
         raise InvalidDenialBinding
+    check_parties(submitted, claims, actor)
+    return verified(submitted, claims, actor)
+
+
+def check_parties(submitted: Submitted, claims: Claims, actor: Chain) -> None:
+    """Check that evaluation, actor, client and shown call of a submission are those of its token.
+
+    Raises:
+        InvalidDenialBinding: One of them is not.
+        ActorMalformed: The inline subject carries something else than a chain.
+    """
     echoed = submitted.evaluation_id
     if claims.evaluation_id is not None and echoed is not None and echoed != claims.evaluation_id:  # ARS-14
         raise InvalidDenialBinding
@@ -232,6 +258,10 @@ def _check_claims(submitted: Submitted, claims: Claims, actor: Chain) -> Verifie
         raise InvalidDenialBinding
     if claims.shown_call is not None:
         _check_shown_call(submitted, claims.shown_call)
+
+
+def verified(submitted: Submitted, claims: Claims, actor: Chain) -> VerifiedBinding:
+    """The binding of a submission that has passed every check against `claims`."""
     return VerifiedBinding(
         Bound(
             submitted.about,
@@ -279,7 +309,12 @@ def _check_actor(submitted: Submitted, agent: str | None, denied: Chain, actor: 
         raise InvalidDenialBinding
 
 
-def _submitted_actor(submitted: Submitted) -> Chain:
+def submitted_actor(submitted: Submitted) -> Chain:
+    """The chain of actors that a submission claims, in the subject or beside it.
+
+    Raises:
+        ActorMalformed: It is no chain, or there are two.
+    """
     kept = subject_chain(submitted.about.subject)
     moved = chain_of(submitted.actor)
     if kept and moved and kept != moved:
@@ -308,6 +343,19 @@ def _names(payload: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise _ClaimMisshapen(name)
     return tuple(value)
+
+
+def _items(payload: Mapping[str, Any]) -> tuple[Pair, ...] | None:
+    value = payload.get("items")
+    if value is None:
+        return None
+    if not isinstance(value, list) or not value or not all(isinstance(item, Mapping) for item in value):
+        raise _ClaimMisshapen("items")
+    pairs = [(_object(item, "resource"), _object(item, "action")) for item in value]
+    whole = [(resource, action) for resource, action in pairs if resource is not None and action is not None]
+    if len(whole) < len(value):
+        raise _ClaimMisshapen("items")
+    return tuple(whole)
 
 
 def _numeric_date(payload: Mapping[str, Any], name: str) -> datetime | None:

@@ -4,11 +4,12 @@ Each takes the context and the authenticated caller, checks the caller's rights,
 Errors are classes of `domain/errors.py`. See design.md sections 5 to 7.
 """
 
+from arap_service.requests.attempts import Submitted
 from arap_service.requests.decisions import decide, revoke
 from arap_service.requests.details import detail
 from arap_service.requests.own import cancel, report, report_on_approval, status
 from arap_service.requests.reading import queue
-from arap_service.requests.submission import Submitted, submit
+from arap_service.requests.submission import submit
 from arap_service.views import Page, QueueFilter
 
 __all__ = [

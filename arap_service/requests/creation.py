@@ -5,7 +5,7 @@ nothing (ARS-36, ARS-47, ARS-48). What may be created has been decided before.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -15,15 +15,17 @@ from arap_service.context import Context
 from arap_service.domain.actors import agent_of
 from arap_service.domain.callers import Caller
 from arap_service.domain.policy import Policy, Question, Template, effect_of, hear_evaluators
-from arap_service.domain.task import Approve, Deny, Event, Transition, decide
-from arap_service.domain.workflow import Completed, Ended, Evaluation, progress
+from arap_service.domain.task import Approve, Deny, Event, Transition
+from arap_service.domain.workflow import Completed, Ended, Evaluation, Progress, progress
 from arap_service.protocol.arap import TaskStatus
 from arap_service.protocol.canonical import TOOL_CALL, Tuple4, binding_hash, digest
-from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, record, state_of
+from arap_service.records import Part, task_seal
+from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, record, transition_of
 from arap_service.requests.intake import Intake
 from arap_service.requests.proof import Proof
 from arap_service.requests.wishes import Wishes
 from arap_service.sealed import RowSeal
+from arap_service.store import tasks
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import IdempotencyKey, JtiUse, StepState, StepVoice, Task, Vote
 
@@ -59,36 +61,42 @@ def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int
     """Write the task of `order`, already decided if its evaluators are unanimous; the task and its HTTP status."""
     evaluations = hear_evaluators(order.policy, order.template, order.question)
     outcome = progress(order.template.steps, (), evaluations=evaluations)
-    task, seal = _task(ctx, order)
+    task, _ = task_of(ctx, order)
+    part = Part(task)
     session.add(task)
     session.flush()
-    _steps(session, task, order.template)
-    _audit(session, task, order, evaluations)
+    add_steps(session, task, order.template)
+    # ARS-122: subject, resource, action, context, denial, requester and client, the sensitive ones as hashes.
+    detail = {**submission_detail(part, order), "evaluators": len(evaluations)}
+    record(session, part, "task_submitted", order.caller.principal, detail, now=order.now, is_first=True)
     for voice in evaluations:
-        _hear(ctx, session, task, voice, now=order.now)
-    status_code = 202
-    match outcome:
-        case Completed():
-            _decide_at_once(ctx, session, task, Approve(), Cause("policy", "evaluator"), now=order.now)
-            status_code = 201
-        case Ended(_, evaluator_id):
-            said = next(voice.reason for voice in evaluations if voice.evaluator_id == evaluator_id)
-            task.decision_sealed = seal.seal("decision_sealed", {"reason": said})
-            _decide_at_once(ctx, session, task, Deny(), Cause("policy", "evaluator"), now=order.now)
-            status_code = 201
-        case _:
-            session.on_commit(REQUESTS)
-    _remember(session, task, order, status_code)
+        hear(ctx, session, part, voice, now=order.now)
+    decide_at_once(ctx, session, part, outcome, evaluations, now=order.now)
+    status_code = 202 if task.status == TaskStatus.PENDING else 201
+    if status_code == 202:
+        session.on_commit(REQUESTS)
+    remember(session, task, order, status_code, token=order.proof.token)
     return task, status_code
 
 
-def _task(ctx: Context, order: Order) -> tuple[Task, RowSeal]:
+def recorded(session: WriteSession, order: Order) -> Order:
+    """The same order with the grounds of its denial, where that is on record here."""
+    denial = tasks.find_denial(session, order.proof.bound.evaluation_id or "")
+    return order if denial is None else replace(order, rule_id=denial.rule_id, reason=denial.reason)
+
+
+def pending_end(order: Order) -> datetime:
+    """How long what is ordered waits for a decision."""
+    end = order.now + timedelta(seconds=order.template.pending_seconds)
+    return end if order.wishes.until is None else min(end, order.wishes.until)
+
+
+def task_of(ctx: Context, order: Order) -> tuple[Task, RowSeal]:
+    """The row of a single request, not added yet, and what seals its columns."""
     task_id, now, template = ctx.new_id("task"), order.now, order.template
     caller, bound = order.caller, order.proof.bound
     seal = RowSeal.new(ctx.ring, table="task", row_id=task_id)
-    pending_until = now + timedelta(seconds=template.pending_seconds)
-    if order.wishes.until is not None:
-        pending_until = min(pending_until, order.wishes.until)
+    pending_until = pending_end(order)
     issuer, jti = order.proof.token or (None, None)
     task = Task(
         id=task_id,
@@ -180,11 +188,13 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _steps(session: WriteSession, task: Task, template: Template) -> None:
+def add_steps(session: WriteSession, task: Task, template: Template, *, item: int = 0) -> None:
+    """Write the workflow as the template has it now."""
     for position, step in enumerate(template.steps):
         session.add(
             StepState(
                 task_id=task.id,
+                item=item,
                 step_id=step.id,
                 position=position,
                 title=step.title,
@@ -196,76 +206,98 @@ def _steps(session: WriteSession, task: Task, template: Template) -> None:
     session.flush()
     for step in template.steps:
         for kind, names in (("group", step.groups), ("person", step.people), ("resolver", step.resolvers)):
-            session.add_all(StepVoice(task_id=task.id, step_id=step.id, kind=kind, name=name) for name in sorted(names))
+            session.add_all(
+                StepVoice(task_id=task.id, item=item, step_id=step.id, kind=kind, name=name) for name in sorted(names)
+            )
 
 
-def _hear(ctx: Context, session: WriteSession, task: Task, voice: Evaluation, *, now: datetime) -> None:
+def hear(ctx: Context, session: WriteSession, part: Part, voice: Evaluation, *, now: datetime) -> None:
     """Automatic voices are recorded like human ones."""
     detail: dict[str, JsonValue] = {"evaluator": voice.evaluator_id, "said": voice.decision, "reason": voice.reason}
-    record(session, task, "evaluator_heard", "policy", detail, now=now)
+    record(session, part, "evaluator_heard", "policy", detail, now=now)
     if voice.decision == "hold":
         return
     session.add(
         Vote(
             id=ctx.new_id("vote"),
-            task_id=task.id,
+            task_id=part.task.id,
+            item=part.item,
             step_id=AUTOMATIC,
             voter=voice.evaluator_id,
             voter_kind="evaluator",
             decision=voice.decision,
-            version_seen=task.version,
+            version_seen=part.own.version,
             at=now,
             channel="policy",
         )
     )
 
 
-def _decide_at_once(
-    ctx: Context, session: WriteSession, task: Task, event: Event, cause: Cause, *, now: datetime
+def decide_at_once(
+    ctx: Context, session: WriteSession, part: Part, outcome: Progress, voices: Sequence[Evaluation], *, now: datetime
 ) -> None:
-    """A task may be born terminal: nobody can have seen it yet, so there is nothing to compare."""
-    transition = decide(state_of(task), event, now=now)
-    assert isinstance(transition, Transition)  # noqa: S101  # a new task is pending and before its deadline
-    task.status, task.version, task.ended_at, task.ended_by = transition.to.value, task.version + 1, now, cause.by
-    session.add(task)
+    """End what the evaluators have decided: nobody can have seen it yet, so there is nothing to compare."""
+    own, event = part.own, _event(outcome)
+    if event is None:
+        return
+    if isinstance(outcome, Ended):
+        said = next(voice.reason for voice in voices if voice.evaluator_id == outcome.source)
+        seal = task_seal(part.task, ctx.ring)
+        own.decision_sealed = seal.seal(part.column("decision_sealed"), {"reason": said})
+    transition, cause = transition_of(part, event, now=now), Cause("policy", "evaluator")
+    assert isinstance(transition, Transition)  # noqa: S101  # what is new is pending and before its deadline
+    own.status, own.version, own.ended_at, own.ended_by = transition.to.value, own.version + 1, now, cause.by
+    session.add(own)
     session.flush()
-    carry_out(ctx, session, Moved(task, transition), cause, now=now)
+    carry_out(ctx, session, Moved(part, transition), cause, now=now)
 
 
-def _audit(session: WriteSession, task: Task, order: Order, evaluations: Sequence[Evaluation]) -> None:
-    """ARS-122: subject, resource, action, context, denial, requester and client, the sensitive ones as hashes."""
+def _event(outcome: Progress) -> Event | None:
+    match outcome:
+        case Completed():
+            return Approve()
+        case Ended():
+            return Deny()
+        case _:
+            return None
+
+
+def submission_detail(part: Part, order: Order) -> dict[str, JsonValue]:
+    """What the audit keeps of a submission; what may be sensitive as a hash."""
+    task, own = part.task, part.own
     about = order.intake.about
-    detail: dict[str, JsonValue] = {
+    return {
         "subject": {"type": task.subject_type, "id": task.subject_id},
-        "resource": {"type": task.resource_type, "id": task.resource_id},
-        "action": task.action_name,
-        "bound": [*task.binding_members],
-        "context_digest": digest({name: about.context.get(name) for name in task.binding_members}),
-        "binding_hash": task.binding_hash,
+        "resource": {"type": own.resource_type, "id": own.resource_id},
+        "action": own.action_name,
+        "bound": [*own.binding_members],
+        "context_digest": digest({name: about.context.get(name) for name in own.binding_members}),
+        "binding_hash": own.binding_hash,
         "arguments_hash": task.arguments_hash,
         "denial": {
-            "evaluation_id": task.evaluation_id,
-            "path": task.binding,
-            "iss": task.binding_iss,
-            "jti": task.binding_jti,
+            "evaluation_id": own.evaluation_id,
+            "path": own.binding,
+            "iss": own.binding_iss,
+            "jti": own.binding_jti,
         },
         "requester": task.submitter,
         "client": task.client_id,
         "agent": task.agent,
         "actors": [list(link) for link in task.actors],
-        "template": task.template_id,
-        "rule": task.rule_id,
+        "template": own.template_id,
+        "rule": own.rule_id,
         "policy": task.policy_version,
-        "evaluators": len(evaluations),
-        "pending_until": task.pending_until.isoformat(),
+        "pending_until": own.pending_until.isoformat(),
         "body_digest": task.body_digest,
     }
-    record(session, task, "task_submitted", order.caller.principal, detail, now=order.now, is_first=True)
 
 
-def _remember(session: WriteSession, task: Task, order: Order, status_code: int) -> None:
-    if order.proof.token is not None:
-        issuer, jti = order.proof.token
+def remember(
+    session: WriteSession, task: Task, order: Order, status_code: int, *, token: tuple[str, str] | None
+) -> None:
+    """Keep the key, and the use of `token`, as long as they may come again (ARS-36, ARS-45)."""
+    if token is not None:
+        issuer, jti = token
         session.add(JtiUse(iss=issuer, jti=jti, task_id=task.id, keep_until=order.proof.remember_until))
     if order.key is not None:
         session.add(

@@ -1,4 +1,4 @@
-"""Deciding a request and taking an approval back: the one chokepoint, whatever surface the answer came from (GOV-09).
+"""Deciding a request or an item of a bundle, and taking an approval back: the one chokepoint of all surfaces (GOV-09).
 
 Authorises the caller, judges eligibility at this moment, records the vote, and ends the request when the workflow says
 so, all in one transaction. A refused attempt by somebody who sees the request is recorded as well. A repeated decision
@@ -6,13 +6,12 @@ counts once under an idempotency key; without one, the second meets a newer vers
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from pydantic import JsonValue
 from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session
 
 from arap_service.context import Context
 from arap_service.domain.callers import Caller, Scope
@@ -24,42 +23,30 @@ from arap_service.domain.errors import (
     InputInvalid,
     InvalidRequest,
     InvalidTaskState,
-    StaleVersion,
     UnknownTask,
 )
-from arap_service.domain.reviewers import Eligible, Ineligible
-from arap_service.domain.task import Approve, Deny, Event, Expire, Refused
-from arap_service.domain.workflow import Completed, Ended, Waiting, progress
-from arap_service.domain.workflow import Vote as Voice
-from arap_service.protocol.arap import format_instant
-from arap_service.records import task_seal
-from arap_service.requests.creation import AUTOMATIC
+from arap_service.domain.reviewers import Ineligible
+from arap_service.domain.task import Expire, Refused
+from arap_service.records import Part, task_seal
+from arap_service.requests.counting import Choice, Counted, count, state_fault
 from arap_service.requests.details import detail
-from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, end, granted_end, move, record, task_topic
+from arap_service.requests.endings import (
+    REQUESTS,
+    Cause,
+    end,
+    granted_end,
+    record,
+    task_topic,
+)
 from arap_service.requests.once import once
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
-from arap_service.store import tasks, votes
+from arap_service.store import items, tasks, votes
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Task, Vote
 from arap_service.tracing import spanning
 from arap_service.views import RequestDetail
 
 MAX_REASON: Final = 4000
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What the decider chose, having seen `version`."""
-
-    decision: str
-    version: int
-    reason: str | None
-    approved_until: datetime | None
-
-    def said(self, task_id: str) -> dict[str, Any]:
-        """The decision as a JSON object, to tell it from another under the same key."""
-        until = None if self.approved_until is None else format_instant(self.approved_until)
-        return {"task": task_id, **asdict(self), "approved_until": until}
 
 
 async def decide(
@@ -71,9 +58,12 @@ async def decide(
     version: int,
     reason: str | None = None,
     approved_until: datetime | None = None,
+    item: int | None = None,
     idempotency_key: str | None = None,
 ) -> RequestDetail:
     """Approve or deny as the caller, who has seen `version`; the request as it stands afterwards.
+
+    Of a bundle one item is decided, counted from 1, and `version` is that of the item.
 
     Raises:
         UnknownTask: There is no such request for this caller.
@@ -82,7 +72,7 @@ async def decide(
         InvalidRequest, InputInvalid: The decision is not complete.
         DuplicateRequest: The key was used for another decision.
     """
-    choice = Choice(decision, version, reason.strip() or None if reason else None, approved_until)
+    choice = Choice(decision, version, reason.strip() or None if reason else None, approved_until, item)
     _check_choice(choice)
     repeatable = once(caller, idempotency_key, choice.said(task_id))
 
@@ -142,171 +132,71 @@ def _decide(ctx: Context, session: WriteSession, caller: Caller, task_id: str, c
     if not may_see(caller, board, decider):
         return UnknownTask()
     if not caller.may(Scope.APPROVAL_RESOLVE):
-        return _refuse(session, task, decider, "missing_scope", Forbidden(scope=Scope.APPROVAL_RESOLVE), now=now)
-    if expire_if_due(ctx, session, task, now=now):
-        return InvalidTaskState("The time to decide has passed.", current="expired", version=task.version)
-    if fault := _state_fault(task, choice):
-        return fault
-    found = eligibility(task, board, decider)
-    if isinstance(found, Ineligible):
-        return _refuse(session, task, decider, found.reason, IneligibleApprover(code=found.reason), now=now)
-    if fault := _input_fault(task, choice, board.votes, now=now):
-        return fault
-    return _count(ctx, session, task, board, _Counted(decider, found, choice, caller.channel), now=now)
+        return refuse(session, task, decider, "missing_scope", Forbidden(scope=Scope.APPROVAL_RESOLVE), now=now)
+    is_late = expire_if_due(ctx, session, task, now=now)
+    part = find_part(session, task, choice.item)
+    if part is None or not may_see(caller, board.of(part.item), decider):
+        return InvalidRequest("The item is to be named: one of this request, counted from 1.", pointer="/item")
+    if is_late and part.own.status == "expired":
+        return InvalidTaskState("The time to decide has passed.", current="expired", version=part.own.version)
+    return _decide_part(ctx, session, part, _Deciding(decider, board.of(part.item), choice, caller.channel), now=now)
 
 
-def _state_fault(task: Task, choice: Choice) -> ArapError | None:
-    if task.status != "pending":
-        return InvalidTaskState(current=task.status, version=task.version)
-    if task.version != choice.version:  # ARS-118
-        return StaleVersion(current=task.status, version=task.version)
-    return None
-
-
-def _input_fault(task: Task, choice: Choice, cast: Sequence[Vote], *, now: datetime) -> ArapError | None:
-    errors: list[Mapping[str, str]] = []
-    if choice.reason is None and choice.decision in task.template["reason_required"]:
-        errors.append({"pointer": "/reason", "code": "required"})
-    if choice.decision == "approve":
-        # ARS-59, ARS-108: also when it is an earlier approver's wish that leaves no time; who comes now can still deny.
-        wishes = (choice.approved_until, *(vote.approved_until for vote in cast))
-        if granted_end(task, [wish for wish in wishes if wish is not None], now=now) <= now:
-            errors.append({"pointer": "/approved_until", "code": "past"})
-    return InputInvalid("The decision is not complete.", errors=errors) if errors else None
-
-
-def _refuse(
-    session: WriteSession, task: Task, decider: Decider, code: str, fault: ArapError, *, now: datetime
-) -> ArapError:
-    """An attempt that counts for nothing is recorded as such (ARS-115, GOV-09)."""
-    record(session, task, "decision_refused", decider.actor, {"code": code, "version": task.version}, now=now)
-    return fault
+def find_part(session: Session, task: Task, item: int | None) -> Part | None:
+    """The item of a bundle, or a single request when no item is named; None when that names nothing."""
+    if item is None:
+        return None if task.item_count else Part(task)
+    row = items.find_item(session, task.id, item)
+    return None if row is None else Part(task, row)
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
-    """A decision that counts: whose, in which step, by which way."""
+class _Deciding:
+    """Who decides by which way on which board, and what."""
 
     decider: Decider
-    eligible: Eligible
+    board: Board
     choice: Choice
     channel: str
 
 
-def _count(
-    ctx: Context, session: WriteSession, task: Task, board: Board, counted: _Counted, *, now: datetime
+def _decide_part(
+    ctx: Context, session: WriteSession, part: Part, deciding: _Deciding, *, now: datetime
 ) -> ArapError | None:
-    vote = _vote(ctx, task, counted, now=now)
-    cast = [*board.votes, vote]
-    outcome = progress([board.step(state) for state in board.steps], [_voice(each) for each in cast if _counts(each)])
-    cause = _cause(counted, cast)
-    moved = _move(ctx, session, task, outcome, cause, now=now)
-    if moved is None:
-        session.refresh(task)
-        return _state_fault(task, counted.choice) or StaleVersion(current=task.status, version=task.version)
-    session.add(vote)
-    _mark_steps(session, task, board, outcome, step_id=vote.step_id)
-    record(session, task, "vote_cast", counted.decider.actor, _vote_detail(task, vote, counted), now=now)
-    if isinstance(moved, Moved):
-        carry_out(ctx, session, moved, cause, now=now)
-    session.after_commit(partial(ctx.metrics.decided, vote.decision, counted.channel))
-    session.on_commit(task_topic(task.id))
-    session.on_commit(REQUESTS)
-    return None
+    decider, board, choice = deciding.decider, deciding.board, deciding.choice
+    if fault := state_fault(part, choice):
+        return fault
+    found = eligibility(part.task, board, decider)
+    if isinstance(found, Ineligible):
+        return refuse(session, part, decider, found.reason, IneligibleApprover(code=found.reason), now=now)
+    if fault := _input_fault(part, choice, board.votes, now=now):
+        return fault
+    return count(ctx, session, part, board, Counted(decider, found, choice, deciding.channel), now=now)
 
 
-def _counts(vote: Vote) -> bool:
-    return vote.step_id != AUTOMATIC
+def _input_fault(part: Part, choice: Choice, cast: Sequence[Vote], *, now: datetime) -> ArapError | None:
+    errors: list[Mapping[str, str]] = []
+    if choice.reason is None and choice.decision in part.own.template["reason_required"]:
+        errors.append({"pointer": "/reason", "code": "required"})
+    if choice.decision == "approve":
+        # ARS-59, ARS-108: also when it is an earlier approver's wish that leaves no time; who comes now can still deny.
+        wishes = (choice.approved_until, *(vote.approved_until for vote in cast))
+        if granted_end(part, [wish for wish in wishes if wish is not None], now=now) <= now:
+            errors.append({"pointer": "/approved_until", "code": "past"})
+    return InputInvalid("The decision is not complete.", errors=errors) if errors else None
 
 
-def _voice(vote: Vote) -> Voice:
-    return Voice(vote.step_id, vote.voter, "approve" if vote.decision == "approve" else "deny")
-
-
-def _vote_detail(task: Task, vote: Vote, counted: _Counted) -> dict[str, JsonValue]:
-    return {
-        "step": vote.step_id,
-        "decision": vote.decision,
-        "version_seen": vote.version_seen,
-        "binding_hash": task.binding_hash,
-        "channel": counted.channel,
-        "exception": counted.eligible.exception,
-        "approved_until": None if vote.approved_until is None else format_instant(vote.approved_until),
-    }
-
-
-def _vote(ctx: Context, task: Task, counted: _Counted, *, now: datetime) -> Vote:
-    vote_id, choice = ctx.new_id("vote"), counted.choice
-    sealed = None
-    if choice.reason is not None:
-        sealed = task_seal(task, ctx.ring).seal_at(f"vote:{vote_id}:reason_sealed", choice.reason)
-    return Vote(
-        id=vote_id,
-        task_id=task.id,
-        step_id=counted.eligible.step_id,
-        voter=counted.decider.voter,
-        voter_kind=counted.decider.kind,
-        decision=choice.decision,
-        version_seen=choice.version,
-        at=now,
-        channel=counted.channel,
-        approved_until=choice.approved_until,
-        reason_sealed=sealed,
-    )
-
-
-def _cause(counted: _Counted, cast: list[Vote]) -> Cause:
-    wishes = tuple(vote.approved_until for vote in cast if vote.approved_until is not None)
-    reason = counted.choice.reason
-    if counted.choice.decision == "deny":
-        return Cause(counted.decider.actor, "veto", wrote={"reason": reason} if reason else None)
-    return Cause(counted.decider.actor, "quorum", wishes=wishes)
-
-
-def _move(
-    ctx: Context,
-    session: WriteSession,
-    task: Task,
-    outcome: Waiting | Completed | Ended,
-    cause: Cause,
-    *,
-    now: datetime,
-) -> Moved | Task | None:
-    """Take the task to where the workflow has come; None when somebody else was faster."""
-    event: Event
-    match outcome:
-        case Waiting():
-            return tasks.touch_task(session, task.id, seen=task.version)
-        case Completed():
-            event = Approve()
-        case Ended():
-            event = Deny()
-    moved = move(ctx, session, task, event, cause, now=now)
-    return None if isinstance(moved, Refused) else moved
-
-
-def _mark_steps(
-    session: WriteSession, task: Task, board: Board, outcome: Waiting | Completed | Ended, *, step_id: str
-) -> None:
-    for state in board.steps:
-        if state.status == "waiting":
-            status = _step_status(state.step_id, outcome, spoken_in=step_id)
-            if status != "waiting":
-                tasks.set_step(session, task.id, item=0, step_id=state.step_id, status=status)
-
-
-def _step_status(step_id: str, outcome: Waiting | Completed | Ended, *, spoken_in: str) -> str:
-    match outcome:
-        case Waiting(step_ids):
-            return "waiting" if step_id in step_ids else "completed"
-        case Completed():
-            return "completed"
-        case Ended():
-            return "ended" if step_id == spoken_in else "waiting"
+def refuse(
+    session: WriteSession, about: Task | Part, decider: Decider, code: str, fault: ArapError, *, now: datetime
+) -> ArapError:
+    """An attempt that counts for nothing is recorded as such (ARS-115, GOV-09)."""
+    version = about.own.version if isinstance(about, Part) else about.version
+    record(session, about, "decision_refused", decider.actor, {"code": code, "version": version}, now=now)
+    return fault
 
 
 def expire_if_due(ctx: Context, session: WriteSession, task: Task, *, now: datetime) -> bool:
-    """Expire a task whose deadline has passed although no sweeper came by; whether it is expired by that."""
+    """Expire what of a task has passed its deadline although no sweeper came by; whether anything has by that."""
     if task.status != "pending" or now < task.pending_until:
         return False
     ended = end(ctx, session, task, Expire(), Cause("system", "deadline"), now=now)
@@ -339,10 +229,11 @@ def _revoke(ctx: Context, session: WriteSession, caller: Caller, approval_id: st
         return UnknownTask()
     approval, task = found
     decider, board = decider_of(session, caller), board_of(session, task)
-    if not may_see(caller, board, decider):
+    if not may_see(caller, board.of(approval.item), decider):
         return UnknownTask()
     if not caller.may(Scope.APPROVAL_REVOKE):
-        return _refuse(session, task, decider, "missing_scope", Forbidden(scope=Scope.APPROVAL_REVOKE), now=now)
+        return refuse(session, task, decider, "missing_scope", Forbidden(scope=Scope.APPROVAL_REVOKE), now=now)
+    about = find_part(session, task, approval.item or None) or task
     if now >= approval.approved_until:
         return InvalidTaskState("The approval has run out.", current=task.status, version=task.version)
     sealed = task_seal(task, ctx.ring).seal_at(f"approval:{approval_id}:reason_sealed", reason)
@@ -350,7 +241,7 @@ def _revoke(ctx: Context, session: WriteSession, caller: Caller, approval_id: st
     if ended is None:
         return InvalidTaskState("The approval is not in force.", current=task.status, version=task.version)
     tasks.bump_task(session, task.id)
-    record(session, task, "approval_revoked", decider.actor, {"approval_id": approval_id}, now=now)
+    record(session, about, "approval_revoked", decider.actor, {"approval_id": approval_id}, now=now)
     session.on_commit(task_topic(task.id))
     session.on_commit(REQUESTS)
     return task.id

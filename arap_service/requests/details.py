@@ -4,7 +4,7 @@ Decides what is shown and to whom; shows nothing that the template hides, and no
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,15 +19,17 @@ from arap_service.domain.reviewers import Eligible, Ineligible
 from arap_service.domain.visible import visible
 from arap_service.protocol.approval import pending_approval
 from arap_service.protocol.canonical import Tuple4, bound_context
-from arap_service.records import task_seal, tuple_of
+from arap_service.records import Part, asked_of, task_seal, tuple_of
 from arap_service.requests.endings import latest_end
-from arap_service.requests.telling import effect_sentence, history_of, names_for
+from arap_service.requests.telling import bundle_sentence, effect_sentence, history_of, names_for
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
 from arap_service.sealed import RowSeal
-from arap_service.store import tasks, votes
+from arap_service.store import items, tasks, votes
+from arap_service.store.item_tables import TaskItem
 from arap_service.store.tables import Approval, Execution, Task
 from arap_service.views import ApprovalView, ArgumentView, ExecutionView, RequestDetail, StepView, VoteView
 
+RISKS = ("low", "medium", "high")
 JUSTIFICATION = "business_justification"
 # Shown by name elsewhere on the page, or of no use to a reader.
 _NAMED = frozenset({"arguments_hash", "agent", "server", JUSTIFICATION})
@@ -56,89 +58,143 @@ def _detail(ctx: Context, session: Session, caller: Caller, task_id: str) -> Req
         raise UnknownTask
     if now >= task.expires_at:
         raise TaskExpired
-    return _Told(session, task, board, task_seal(task, ctx.ring), now).to(caller, decider)
+    seal = task_seal(task, ctx.ring)
+    if not task.item_count:
+        return _Told(session, Part(task), board, seal, now, frozenset()).to(caller, decider)
+    parts = visible_items(task, items.items_of(session, [task.id]), board, caller, decider)
+    seen = frozenset(part.item for part in parts)
+    listed = tuple(
+        _Told(session, part, board.of(part.item), seal, now, frozenset({part.item})).to(caller, decider)
+        for part in parts
+    )
+    return _Told(session, Part(task), board, seal, now, seen).bundle(listed)
 
 
-def why_not(caller: Caller, task: Task, board: Board, decider: Decider, *, now: datetime) -> str | None:
+def visible_items(task: Task, rows: Sequence[TaskItem], board: Board, caller: Caller, decider: Decider) -> list[Part]:
+    """The items of a bundle that the caller may see: all with the right to read, else those that name him."""
+    return [Part(task, row) for row in rows if may_see(caller, board.of(row.item), decider)]
+
+
+def why_not(caller: Caller, part: Part, board: Board, decider: Decider, *, now: datetime) -> str | None:
     """The code of the reason why the caller may not decide now; None when he may."""
-    if task.status != "pending":
+    if part.own.status != "pending":
         return "ended"
-    if now >= task.pending_until:
+    if now >= part.own.pending_until:
         return "deadline_passed"
     if not caller.may(Scope.APPROVAL_RESOLVE):
         return "missing_scope"
-    found: Eligible | Ineligible = eligibility(task, board, decider)
+    found: Eligible | Ineligible = eligibility(part.task, board, decider)
     return found.reason if isinstance(found, Ineligible) else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A request with what hangs on it, about to be shown."""
+    """A request or item with what hangs on it, about to be shown; `items` are those whose history belongs to it."""
 
     session: Session
-    task: Task
+    part: Part
     board: Board
     seal: RowSeal
     now: datetime
+    items: frozenset[int]
 
-    def to(self, caller: Caller, decider: Decider) -> RequestDetail:
-        """The request as shown to this caller."""
-        task, template = self.task, self.task.template
-        about, asked = tuple_of(task, self.seal), self.seal.open("request_sealed", task.request_sealed)
-        call: Mapping[str, Any] = asked.get("tool_call", {})
-        refusal = why_not(caller, task, self.board, decider, now=self.now)
-        approval = votes.approval_of(self.session, task.id)
-        pending = task.status == "pending"
-        return RequestDetail(
-            id=task.id,
+    def bundle(self, listed: tuple[RequestDetail, ...]) -> RequestDetail:
+        """A bundle as shown to somebody who sees the items `listed`, of which there is at least one."""
+        task, first = self.part.task, listed[0]
+        titles = {item.template_title for item in listed}
+        open_to = [item.why_not for item in listed if item.status == "pending"]
+        return replace(
+            first,
             status=task.status,
             version=task.version,
-            template_id=task.template_id,
+            template_title=first.template_title if len(titles) == 1 else "Several things together",
+            explanation=first.explanation if len(titles) == 1 else "",
+            effect=bundle_sentence(task, len(listed)),
+            caution=None,
+            risk=max((item.risk for item in listed), key=RISKS.index),
+            arguments=(),
+            facts=(),
+            hidden=(),
+            complete=True,
+            deadline=task.pending_until,
+            ended_at=task.ended_at,
+            ended_by=task.ended_by,
+            evaluation_id=task.evaluation_id,
+            steps=(),
+            votes=(),
+            history=self._course()["history"],
+            approval=None,
+            executions=(),
+            may_decide=any(item.may_decide for item in listed),
+            why_not=None if None in open_to or not open_to else open_to[0],
+            max_approved_until=None,
+            pending_approval=None,
+            reason_required=frozenset(),
+            item=0,
+            item_count=task.item_count,
+            items=listed,
+        )
+
+    def to(self, caller: Caller, decider: Decider) -> RequestDetail:
+        """The request or item as shown to this caller."""
+        part, task, own, template = self.part, self.part.task, self.part.own, self.part.own.template
+        about, asked = tuple_of(part, self.seal), asked_of(part, self.seal)
+        call: Mapping[str, Any] = asked.get("tool_call", {})
+        refusal = why_not(caller, part, self.board, decider, now=self.now)
+        approval = votes.approval_of(self.session, task.id, item=part.item)
+        pending = own.status == "pending"
+        return RequestDetail(
+            id=task.id,
+            item=part.item,
+            status=own.status,
+            version=own.version,
+            template_id=own.template_id,
             template_title=template["title"],
             explanation=template["explanation"],
-            effect=effect_sentence(task, self.seal),
+            effect=effect_sentence(part, self.seal),
             caution=template["caution"],
             risk=template["risk"],
             subject=_named(about.subject),
             resource=_named(about.resource),
-            action={"name": visible(task.action_name)},
+            action={"name": visible(own.action_name)},
             submitter=visible(task.submitter),
             client_id=visible(task.client_id),
             agent=_visible(task.agent),
             server=_visible(task.server),
             tool=_visible(task.tool),
             tool_title=_visible(call.get("title")),
-            **_values(about, call, template, bound=task.binding_members, wishes=asked.get("requested_access", {})),
+            **_values(about, call, template, bound=own.binding_members, wishes=asked.get("requested_access", {})),
             arguments_hash=task.arguments_hash,
             complete=call.get("complete", True) is True if call else task.arguments_hash is None,
             justification=_justification(about.context, asked),
-            rule_id=task.rule_id,
-            reason=task.reason,
-            evaluation_id=task.evaluation_id,
+            rule_id=own.rule_id,
+            reason=own.reason,
+            evaluation_id=own.evaluation_id,
             created_at=task.created_at,
-            deadline=task.pending_until,
+            deadline=own.pending_until,
             expires_at=task.expires_at,
-            ended_at=task.ended_at,
-            ended_by=task.ended_by,
+            ended_at=own.ended_at,
+            ended_by=own.ended_by,
             **self._course(),
             approval=None if approval is None else _approval(approval),
             may_decide=refusal is None,
             why_not=None if refusal == "ended" else refusal,
-            max_approved_until=latest_end(task, now=self.now) if pending else None,
+            max_approved_until=latest_end(part, now=self.now) if pending else None,
             pending_approval=self._pending_approval() if pending else None,
             reason_required=frozenset(template["reason_required"]),
         )
 
     def _course(self) -> dict[str, Any]:
         """Steps, votes, history and reports."""
-        entries = audit.entries_of(self.session, self.task.id)
+        task, item = self.part.task, self.part.item
+        entries = audit.entries_of(self.session, task.id)
         names = names_for(self.session, self.board, entries)
         titles = {step.step_id: step.title for step in self.board.steps}
         return {
             "steps": tuple(self._steps()),
             "votes": tuple(self._votes(names)),
-            "history": tuple(history_of(entries, names=names, titles=titles)),
-            "executions": tuple(_execution(row) for row in votes.executions_of(self.session, self.task.id)),
+            "history": tuple(history_of(entries, names=names, titles=titles, items=self.items)),
+            "executions": tuple(_execution(row) for row in votes.executions_of(self.session, task.id, item=item)),
         }
 
     def _steps(self) -> Sequence[StepView]:
@@ -175,7 +231,9 @@ class _Told:
         ]
 
     def _pending_approval(self) -> Mapping[str, Any] | None:
-        task = self.task
+        task = self.part.task
+        if self.part.row is not None:
+            return None  # its identifier names a request that one answer settles
         if task.server is None or task.tool is None or task.arguments_hash is None:
             return None
         return pending_approval(  # GOV-01
@@ -195,7 +253,7 @@ def _values(
     *,
     bound: Collection[str],
     wishes: Mapping[str, Any],
-) -> dict[str, tuple[Any, ...]]:
+) -> dict[str, Any]:
     """Arguments, facts, and the names of what is hidden; without a tool call everything asked counts as arguments.
 
     The allow-list holds for all; what is not `bound` is no part of what is approved, and not missed when hidden, except

@@ -15,14 +15,15 @@ from pydantic import JsonValue
 
 from arap_service import audit
 from arap_service.context import Context
+from arap_service.domain.bulk import decide_item, settle
 from arap_service.domain.task import Event, Grant, Notify, Record, Refused, TaskState, Transition, decide
 from arap_service.keys import APPROVAL_TYP, Use
 from arap_service.protocol.arap import TaskStatus, format_instant
 from arap_service.protocol.canonical import bound_context, prune_subject
-from arap_service.records import task_seal, tuple_of
-from arap_service.requests.handles import task_handle
+from arap_service.records import Part, task_seal, tuple_of
+from arap_service.requests.handles import handle_of
 from arap_service.short_tokens import sign_short
-from arap_service.store import tasks
+from arap_service.store import items, tasks
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Approval, Delivery, Task
 
@@ -45,9 +46,9 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A task in its new state, and the transition whose effects are still to be carried out."""
+    """A request or item in its new state, and the transition whose effects are still to be carried out."""
 
-    task: Task
+    part: Part
     transition: Transition
 
 
@@ -56,65 +57,112 @@ def task_topic(task_id: str) -> str:
     return f"task:{task_id}"
 
 
-def state_of(task: Task) -> TaskState:
-    """A task as the state machine sees it."""
-    return TaskState(task.id, TaskStatus(task.status), task.version, task.pending_until)
+def transition_of(part: Part, event: Event, *, now: datetime) -> Transition | Refused:
+    """What the state machine makes of `event`."""
+    own = part.own
+    state = TaskState(part.task.id, TaskStatus(own.status), own.version, own.pending_until)
+    return decide(state, event, now=now) if part.row is None else decide_item(state, event, now=now)
 
 
 def end(
     ctx: Context, session: WriteSession, task: Task, event: Event, cause: Cause, *, now: datetime
 ) -> Task | Refused | None:
-    """Apply `event`: the ended task, or why the machine refuses, or None when somebody else was faster."""
-    moved = move(ctx, session, task, event, cause, now=now)
+    """Apply `event` to a request; what it is then, or why the machine refuses, or None when somebody was faster.
+
+    To a bundle it is applied item by item: whichever can take it do, and the whole follows (ARS-84).
+    """
+    if task.item_count:
+        return _end_items(ctx, session, task, event, cause, now=now)
+    moved = move(ctx, session, Part(task), event, cause, now=now)
     if not isinstance(moved, Moved):
         return moved
     carry_out(ctx, session, moved, cause, now=now)
-    return moved.task
+    return moved.part.task
+
+
+def _end_items(
+    ctx: Context, session: WriteSession, task: Task, event: Event, cause: Cause, *, now: datetime
+) -> Task | Refused:
+    tasks.find_task(session, task.id, for_update=True)
+    refused = Refused("terminal", TaskStatus(task.status))
+    is_changed = False
+    for row in items.items_of(session, [task.id]):
+        moved = move(ctx, session, Part(task, row), event, cause, now=now)
+        if isinstance(moved, Moved):
+            _effects(ctx, session, moved, cause, now=now)
+            is_changed = True
+        elif isinstance(moved, Refused) and moved.current is TaskStatus.PENDING:
+            refused = moved
+    if not is_changed:
+        return refused
+    settle_bundle(ctx, session, task, cause, now=now)
+    return task
 
 
 def move(
-    ctx: Context, session: WriteSession, task: Task, event: Event, cause: Cause, *, now: datetime
+    ctx: Context, session: WriteSession, part: Part, event: Event, cause: Cause, *, now: datetime
 ) -> Moved | Refused | None:
     """The compare-and-set of `end` alone; whoever wins carries the effects out in the same transaction."""
-    transition = decide(state_of(task), event, now=now)
+    transition = transition_of(part, event, now=now)
     if isinstance(transition, Refused):
         return transition
-    seal = task_seal(task, ctx.ring)
-    ended = tasks.end_task(
-        session,
-        task.id,
-        seen=task.version,
-        to=transition.to.value,
-        at=now,
-        by=cause.by,
-        decision=None if cause.wrote is None else seal.seal("decision_sealed", dict(cause.wrote)),
-    )
-    return None if ended is None else Moved(ended, transition)
+    seal = task_seal(part.task, ctx.ring)
+    wrote = None if cause.wrote is None else seal.seal(part.column("decision_sealed"), dict(cause.wrote))
+    to, task, seen = transition.to.value, part.task, part.own.version
+    if part.row is None:
+        ended = tasks.end_task(session, task.id, seen=seen, to=to, at=now, by=cause.by, decision=wrote)
+        return None if ended is None else Moved(Part(ended), transition)
+    row = items.end_item(session, task.id, part.item, seen=seen, to=to, at=now, by=cause.by, decision=wrote)
+    return None if row is None else Moved(Part(task, row), transition)
 
 
 def carry_out(ctx: Context, session: WriteSession, moved: Moved, cause: Cause, *, now: datetime) -> None:
-    """Turn the effects of a transition that has been made into rows."""
-    task = moved.task
-    detail: dict[str, JsonValue] = {"by": cause.by, "version": task.version, **(cause.detail or {})}
+    """Turn the effects of a transition that has been made into rows; an item that has ended may end its bundle."""
+    _effects(ctx, session, moved, cause, now=now)
+    if moved.part.row is not None:
+        settle_bundle(ctx, session, moved.part.task, cause, now=now)
+
+
+def settle_bundle(ctx: Context, session: WriteSession, task: Task, cause: Cause, *, now: datetime) -> None:
+    """Bring a bundle to the status that follows from its items, in the transaction that changed one of them."""
+    whole = tasks.find_task(session, task.id, for_update=True)  # items are counted while nobody else changes them
+    rows = items.items_of(session, [task.id])
+    transition = settle([row.status for row in rows])
+    if whole is None or whole.status != TaskStatus.PENDING:
+        return
+    if transition is None:
+        deadline = min(row.pending_until for row in rows if row.status == TaskStatus.PENDING)
+        items.advance_bundle(session, task.id, pending_until=deadline)
+        session.refresh(whole)
+        return
+    by = rows[0].ended_by if len({row.ended_by for row in rows}) == 1 else None
+    ended = tasks.end_task(session, task.id, seen=whole.version, to=transition.to.value, at=now, by=by or "items")
+    if ended is not None:
+        _effects(ctx, session, Moved(Part(ended), transition), cause, now=now)
+
+
+def _effects(ctx: Context, session: WriteSession, moved: Moved, cause: Cause, *, now: datetime) -> None:
+    part, task = moved.part, moved.part.task
+    detail: dict[str, JsonValue] = {"by": part.own.ended_by, "version": part.own.version, **(cause.detail or {})}
     for effect in moved.transition.effects:
         match effect:
             case Grant():
-                approval = grant(ctx, session, task, cause, now=now)
+                approval = grant(ctx, session, part, cause, now=now)
                 detail |= {"approval_id": approval.id, "approved_until": format_instant(approval.approved_until)}
             case Record(kind):
-                record(session, task, kind, cause.actor, detail, now=now)
+                record(session, part, kind, cause.actor, detail, now=now)
             case Notify(status):
                 _notify(ctx, session, task, status, now=now)
             case _:
                 assert_never(effect)
-    session.after_commit(partial(ctx.metrics.ended, task.status, cause.by))
+    session.after_commit(partial(ctx.metrics.ended, part.own.status, cause.by))
     session.on_commit(task_topic(task.id))
     session.on_commit(REQUESTS)
 
 
 def record(
     session: WriteSession,
-    task: Task,
+    about: Task | Part,
     kind: str,
     actor: str,
     detail: Mapping[str, JsonValue],
@@ -122,47 +170,54 @@ def record(
     now: datetime,
     is_first: bool = False,
 ) -> None:
-    """Append to the audit chain of a task; `is_first` for the entry that comes with its creation."""
+    """Append to the audit chain of a request; an entry about one item names it, and its evaluation.
+
+    `is_first` is for the entry that comes with the creation of the request.
+    """
+    part = about if isinstance(about, Part) else Part(about)
     audit.append(
         session,
-        task.id,
+        part.task.id,
         kind=kind,
         actor=actor,
-        detail=detail,
+        detail=detail if part.row is None else {"item": part.item, **detail},
         now=now,
-        evaluation_id=task.evaluation_id,
+        evaluation_id=part.own.evaluation_id,
         opens_chain=is_first,
     )
 
 
-def latest_end(task: Task, *, now: datetime) -> datetime:
+def latest_end(part: Part, *, now: datetime) -> datetime:
     """The latest moment that an approval given now may last to: the template's cap, and no longer than was asked."""
-    cap = now + timedelta(seconds=int(task.template["approval_seconds"]))
-    return min(moment for moment in (cap, task.requested_until, task.expires_at) if moment is not None)
+    own = part.own
+    cap = now + timedelta(seconds=int(own.template["approval_seconds"]))
+    return min(moment for moment in (cap, own.requested_until, part.task.expires_at) if moment is not None)
 
 
-def granted_end(task: Task, wishes: Sequence[datetime], *, now: datetime) -> datetime:
+def granted_end(part: Part, wishes: Sequence[datetime], *, now: datetime) -> datetime:
     """When an approval given now ends: when everybody allows (ARS-108), in whole seconds as signed times are."""
-    return min((latest_end(task, now=now), *wishes)).replace(microsecond=0)
+    return min((latest_end(part, now=now), *wishes)).replace(microsecond=0)
 
 
-def grant(ctx: Context, session: WriteSession, task: Task, cause: Cause, *, now: datetime) -> Approval:
-    """Write the approval of a task, with its signed proof (PDP-69); its end, which has been checked, is to come."""
-    at, until = now.replace(microsecond=0), granted_end(task, cause.wishes, now=now)
+def grant(ctx: Context, session: WriteSession, part: Part, cause: Cause, *, now: datetime) -> Approval:
+    """Write an approval with its signed proof (PDP-69); its end, which has been checked, is to come."""
+    at, until = now.replace(microsecond=0), granted_end(part, cause.wishes, now=now)
     approval_id = ctx.new_id("apr")
     approval = Approval(
         id=approval_id,
-        task_id=task.id,
+        task_id=part.task.id,
+        item=part.item,
         approved_at=at,
         approved_until=until,
-        state=sign_short(ctx.keys, Use.APPROVAL, _claims(ctx, task, approval_id, at=at, until=until), APPROVAL_TYP),
+        state=sign_short(ctx.keys, Use.APPROVAL, _claims(ctx, part, approval_id, at=at, until=until), APPROVAL_TYP),
     )
     session.add(approval)
     return approval
 
 
-def _claims(ctx: Context, task: Task, approval_id: str, *, at: datetime, until: datetime) -> dict[str, Any]:
-    about = tuple_of(task, task_seal(task, ctx.ring))
+def _claims(ctx: Context, part: Part, approval_id: str, *, at: datetime, until: datetime) -> dict[str, Any]:
+    task, own = part.task, part.own
+    about = tuple_of(part, task_seal(task, ctx.ring))
     claims: dict[str, Any] = {
         "iss": ctx.settings.access_request_endpoint,
         "aud": ctx.settings.identifier,
@@ -171,17 +226,17 @@ def _claims(ctx: Context, task: Task, approval_id: str, *, at: datetime, until: 
         "jti": ctx.new_id("aps"),
         "approval_id": approval_id,
         "task_id": task.id,
-        "evaluation_id": task.evaluation_id,
+        "evaluation_id": own.evaluation_id,
         "subject": prune_subject(about.subject),
         "resource": about.resource,
         "action": about.action,
-        "context": bound_context(about.context, task.binding_members),
-        "binding_context_members": task.binding_members,
-        "binding_hash": task.binding_hash,
+        "context": bound_context(about.context, own.binding_members),
+        "binding_context_members": own.binding_members,
+        "binding_hash": own.binding_hash,
         "client_id": task.client_id,
         "agent": task.agent,
         "actor": [{"iss": issuer, "sub": subject} for issuer, subject in task.actors] or None,
-        "template": task.template_id,
+        "template": own.template_id,
     }
     return {name: value for name, value in claims.items() if value is not None}
 
@@ -190,7 +245,7 @@ def _notify(ctx: Context, session: WriteSession, task: Task, status: TaskStatus,
     if task.callback_endpoint is None or (task.callback_events and status not in task.callback_events):  # ARS-92
         return
     seal = task_seal(task, ctx.ring)
-    body: dict[str, Any] = {"task": task_handle(task, ctx.settings)}  # ARS-94: a notification, no result
+    body: dict[str, Any] = {"task": handle_of(session, task, ctx.settings, seal=seal)}  # ARS-94: no result
     if task.callback_state_sealed is not None:
         body["state"] = seal.open("callback_state_sealed", task.callback_state_sealed)  # ARS-93
     delivery_id = ctx.new_id("msg")

@@ -1,18 +1,24 @@
 """The task handle as an enforcement point sees it: only members that the profile defines, and nothing about people.
 
-Access Request and Approval Profile, "Task Handle", "Completed Task Response" (ARS-50 to ARS-60, ARS-65).
+Access Request and Approval Profile, "Task Handle", "Completed Task Response" (ARS-50 to ARS-60, ARS-65); for a bundle
+the outcome of each item stands with the item, and none with the whole (ARS-82).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
+from sqlmodel import Session
+
 from arap_service.protocol.arap import DISPLAY_DECISION, LINK_REPORT, REEVALUATE, TaskStatus, format_instant
+from arap_service.records import Part, tuple_of
 from arap_service.sealed import RowSeal
 from arap_service.settings import Settings
+from arap_service.store import items, votes
 from arap_service.store.tables import Approval, Task
 
 
 def task_handle(task: Task, settings: Settings, *, reason: str | None = None) -> dict[str, Any]:
-    """The `task` member; `reason` is what a denier wrote, for a template that reveals it."""
+    """The `task` member without items; `reason` is what a denier wrote, for a template that reveals it."""
     url = f"{settings.access_request_endpoint}/{task.id}"
     handle: dict[str, Any] = {
         "id": task.id,
@@ -22,11 +28,20 @@ def task_handle(task: Task, settings: Settings, *, reason: str | None = None) ->
     }
     if task.status == TaskStatus.PENDING:
         handle["links"] = {"cancel": f"{url}/cancel"}  # ARS-71
+    elif task.item_count:
+        pass  # what has become of it stands with the items
     elif task.status == TaskStatus.APPROVED:
         handle["links"] = {LINK_REPORT: f"{url}/report"}
     elif reason is not None:
         handle["display"] = {DISPLAY_DECISION: {"reason": reason}}
     return handle
+
+
+def handle_of(session: Session, task: Task, settings: Settings, *, seal: RowSeal) -> dict[str, Any]:
+    """The `task` member of a notification, or of an answer to somebody who may not see results."""
+    if not task.item_count:
+        return task_handle(task, settings)
+    return {**task_handle(task, settings), "items": _items(session, task, settings, seal=seal, approvals={})}
 
 
 def approval_result(approval: Approval) -> dict[str, Any]:
@@ -42,17 +57,43 @@ def approval_result(approval: Approval) -> dict[str, Any]:
     }
 
 
-def response(task: Task, settings: Settings, *, approval: Approval | None, seal: RowSeal) -> dict[str, Any]:
-    """What a submission or a status request is answered with; `approval` is None for callers who may not see it."""
-    answer: dict[str, Any] = {"task": task_handle(task, settings, reason=revealed_reason(task, seal))}
-    if task.status == TaskStatus.APPROVED and approval is not None:  # ARS-66, X-12
+def response(session: Session, task: Task, settings: Settings, *, may_have: bool, seal: RowSeal) -> dict[str, Any]:
+    """What a submission or a status request is answered with; `may_have` tells whether the caller may see results."""
+    if task.item_count:
+        approvals = votes.approvals_of(session, task.id) if may_have else {}
+        listed = _items(session, task, settings, seal=seal, approvals=approvals)
+        return {"task": {**task_handle(task, settings), "items": listed}}
+    answer: dict[str, Any] = {"task": task_handle(task, settings, reason=revealed_reason(Part(task), seal))}
+    approval = votes.approval_of(session, task.id) if task.status == TaskStatus.APPROVED and may_have else None
+    if approval is not None:  # ARS-66, X-12
         answer["result"] = approval_result(approval)
     return answer
 
 
-def revealed_reason(task: Task, seal: RowSeal) -> str | None:
-    """Why a task was denied, as far as its template lets the requester know."""
-    if task.status != TaskStatus.DENIED or task.decision_sealed is None or not task.template.get("reveal_reason"):
+def _items(
+    session: Session, task: Task, settings: Settings, *, seal: RowSeal, approvals: Mapping[int, Approval]
+) -> list[dict[str, Any]]:
+    """One element for each item, at the place that it had in the submission (ARS-82)."""
+    url = f"{settings.access_request_endpoint}/{task.id}"
+    listed: list[dict[str, Any]] = []
+    for row in items.items_of(session, [task.id]):
+        part = Part(task, row)
+        about = tuple_of(part, seal)
+        element: dict[str, Any] = {"resource": about.resource, "action": about.action, "status": row.status}
+        if row.status == TaskStatus.APPROVED:
+            element["links"] = {LINK_REPORT: f"{url}/items/{row.item}/report"}
+            if row.item in approvals:
+                element["result"] = approval_result(approvals[row.item])  # ARS-85
+        elif (reason := revealed_reason(part, seal)) is not None:
+            element["display"] = {DISPLAY_DECISION: {"reason": reason}}
+        listed.append(element)
+    return listed
+
+
+def revealed_reason(part: Part, seal: RowSeal) -> str | None:
+    """Why a request or item was denied, as far as its template lets the requester know."""
+    own = part.own
+    if own.status != TaskStatus.DENIED or own.decision_sealed is None or not own.template.get("reveal_reason"):
         return None
-    reason = seal.open("decision_sealed", task.decision_sealed).get("reason")
+    reason = seal.open(part.column("decision_sealed"), own.decision_sealed).get("reason")
     return reason if isinstance(reason, str) else None

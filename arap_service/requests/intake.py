@@ -45,13 +45,27 @@ class Intake:
         return wanted
 
 
-def read_submission(raw: bytes, *, max_depth: int) -> Intake:
-    """The submission in `raw`.
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A well-formed submission of several items: each as if it had been submitted by itself, in their order.
+
+    `own` says of each whether it carries a denial of its own; `covering` is the denial of the whole bundle, which is
+    looked at when one does not (ARS-78).
+    """
+
+    body: Mapping[str, Any]
+    digest: str
+    items: tuple[Intake, ...]
+    own: tuple[bool, ...]
+    covering: Denial | None
+
+
+def read_submission(raw: bytes, *, max_depth: int, max_items: int) -> Intake | Bundle:
+    """The submission in `raw`; `max_items` is 0 where one request asks for one thing only.
 
     Raises:
         InvalidRequest: It is no JSON of the required shape, or holds numbers that nothing can be bound to.
-        BulkUnsupported: It names several items.
-        InvalidDenialBinding: It has nothing that binds it to a denial.
+        BulkUnsupported: It names several items, which are not taken here.
     """
     try:
         body = strict_loads(raw, max_depth=max_depth)
@@ -59,11 +73,57 @@ def read_submission(raw: bytes, *, max_depth: int) -> Intake:
         fingerprint = digest(body)  # ARS-41
     except (InvalidJson, InvalidShape, Unrepresentable) as fault:
         raise InvalidRequest(pointer=fault.pointer) from None
-    if submission.items is not None:
+    given: dict[str, Any] = body  # type: ignore[assignment]  # parse_submission accepts objects only
+    if submission.items is None:
+        return _intake(given, fingerprint, submission)
+    if not max_items:
         raise BulkUnsupported  # ARS-87
+    return _bundle(given, fingerprint, submission, max_items=max_items)
+
+
+def at_item(index: int, pointer: str) -> str:
+    """A pointer into an item that was read as a submission of its own, as one into the submission of all.
+
+    Subject, context and the rest are shared, and stand where they stood.
+    """
+    is_own = pointer.split("/")[1:2] in (["resource"], ["action"], ["denial"], ["requested_access"])
+    return f"/items/{index}{pointer}" if is_own else pointer
+
+
+def _bundle(given: dict[str, Any], fingerprint: str, submission: Submission, *, max_items: int) -> Bundle:
+    listed: list[dict[str, Any]] = given["items"]
+    if len(listed) > max_items:
+        raise InvalidRequest(f"A request may have {max_items} items.", pointer="/items")  # ARS-80
+    seen: set[str] = set()
+    intakes: list[Intake] = []
+    for index, item in enumerate(listed):
+        asked = digest({"resource": item["resource"], "action": item["action"]})
+        if asked in seen:
+            raise InvalidRequest("The same thing is asked for twice.", pointer=f"/items/{index}")  # ARS-80
+        seen.add(asked)
+        alone = _alone(given, item)
+        try:
+            intakes.append(_intake(alone, fingerprint, parse_submission(alone)))
+        except InvalidShape as fault:
+            raise InvalidRequest(pointer=at_item(index, fault.pointer)) from None
+        except InvalidRequest as fault:
+            raise InvalidRequest(fault.detail, pointer=at_item(index, str(fault.extra["pointer"]))) from None
+    own = tuple(item.get("denial") is not None for item in listed)
+    return Bundle(given, fingerprint, tuple(intakes), own, None if all(own) else submission.denial)
+
+
+def _alone(given: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    """An item as a submission of its own, with what it shares with the others."""
+    shared = {name: member for name, member in given.items() if name not in {"items", "denial", "requested_access"}}
+    wanted = {**given.get("requested_access", {}), **item.get("requested_access", {})}  # ARS-81: the item wins
+    denial = given.get("denial") if item.get("denial") is None else item["denial"]
+    alone = {**shared, "resource": item["resource"], "action": item["action"], "denial": denial}
+    return {**alone, "requested_access": wanted} if wanted else alone
+
+
+def _intake(given: dict[str, Any], fingerprint: str, submission: Submission) -> Intake:
     if submission.denial is None:  # only `items` may do without
         raise InvalidRequest(pointer="/denial")
-    given: dict[str, Any] = body  # type: ignore[assignment]  # parse_submission accepts objects only
     about = Tuple4(given["subject"], given["resource"], given["action"], given.get("context", {}))
     call = _call(about.context)
     _check_names(about, submission.denial)

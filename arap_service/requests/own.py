@@ -18,11 +18,11 @@ from arap_service.domain.errors import ArapError, Forbidden, InvalidRequest, Inv
 from arap_service.domain.task import Cancel
 from arap_service.protocol.arap import parse_instant
 from arap_service.records import task_seal
-from arap_service.requests.decisions import expire_if_due
+from arap_service.requests.decisions import expire_if_due, find_part
 from arap_service.requests.endings import REQUESTS, Cause, end, record, task_topic
-from arap_service.requests.handles import response, task_handle
-from arap_service.requests.voters import board_of, decider_of, is_named, may_see
-from arap_service.store import tasks, votes
+from arap_service.requests.handles import handle_of, response
+from arap_service.requests.voters import Board, Decider, board_of, decider_of, is_named, may_see
+from arap_service.store import items, tasks, votes
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Execution, Task
 
@@ -58,9 +58,8 @@ async def status(ctx: Context, caller: Caller, task_id: str) -> dict[str, Any]:
 
 
 def _wire(ctx: Context, session: Session, caller: Caller, task: Task) -> dict[str, Any]:
-    may_have = task.status == "approved" and caller.may(Scope.RESULT)
-    approval = votes.approval_of(session, task.id) if may_have else None
-    return response(task, ctx.settings, approval=approval, seal=task_seal(task, ctx.ring))
+    seal = task_seal(task, ctx.ring)
+    return response(session, task, ctx.settings, may_have=caller.may(Scope.RESULT), seal=seal)
 
 
 def _own(ctx: Context, session: Session, caller: Caller, task_id: str) -> Task:
@@ -111,11 +110,11 @@ def _cancel(
     ctx: Context, session: WriteSession, caller: Caller, task_id: str, wrote: Mapping[str, str]
 ) -> dict[str, Any] | ArapError:
     now, (task, actor, role) = ctx.clock(), _canceller(ctx, session, caller, task_id)
-    if expire_if_due(ctx, session, task, now=now):
-        return InvalidTaskState(current="expired", version=task.version)
+    if expire_if_due(ctx, session, task, now=now) and task.status != "pending":
+        return InvalidTaskState(current=task.status, version=task.version)
     ended = end(ctx, session, task, Cancel(), Cause(actor, role, wrote=wrote or None), now=now)
     if isinstance(ended, Task):
-        return {"task": task_handle(ended, ctx.settings)}
+        return {"task": handle_of(session, ended, ctx.settings, seal=task_seal(ended, ctx.ring))}
     session.refresh(task)
     return InvalidTaskState(current=task.status, version=task.version)  # ARS-73
 
@@ -135,12 +134,20 @@ def _canceller(ctx: Context, session: Session, caller: Caller, task_id: str) -> 
         raise TaskExpired
     if is_administrator:
         return task, decider.actor, "administrator"
-    if caller.may(Scope.APPROVAL_RESOLVE) and is_named(board, decider):
+    if caller.may(Scope.APPROVAL_RESOLVE) and _is_named_throughout(session, task, board, decider):
         return task, decider.actor, "approver"
     identities = decider.person.identities
     if caller.channel == "desk" and (task.submitter in identities or task.subject_id in _bare(identities)):
         return task, decider.actor, "requester"
     raise Forbidden("Only the requester, an approver or an administrator may withdraw this request.")
+
+
+def _is_named_throughout(session: Session, task: Task, board: Board, decider: Decider) -> bool:
+    """Whether every part that would be withdrawn names the decider; one who decides one item withdraws no other."""
+    if not task.item_count:
+        return is_named(board, decider)
+    rows = items.items_of(session, [task.id])
+    return all(is_named(board.of(row.item), decider) for row in rows if row.status == "pending")
 
 
 def _bare(identities: frozenset[str]) -> frozenset[str]:
@@ -159,8 +166,12 @@ def _cancellation(body: Mapping[str, Any] | None) -> dict[str, str]:
     return wrote
 
 
-async def report(ctx: Context, caller: Caller, task_id: str, body: Mapping[str, Any]) -> None:
+async def report(
+    ctx: Context, caller: Caller, task_id: str, body: Mapping[str, Any], *, item: int | None = None
+) -> None:
     """Record what an enforcement point says became of an approval; the same report twice is one.
+
+    Of a bundle it is the approval of one item, counted from 1.
 
     Raises:
         UnknownTask, TaskExpired: There is no such task for this caller, or no longer.
@@ -173,10 +184,11 @@ async def report(ctx: Context, caller: Caller, task_id: str, body: Mapping[str, 
     def work(session: WriteSession) -> None:
         task = _own(ctx, session, caller, task_id)
         caller.require(Scope.REPORT)
-        approval = votes.approval_of(session, task.id)
-        if approval is None:
+        part = find_part(session, task, item)
+        approval = None if part is None else votes.approval_of(session, task.id, item=part.item)
+        if part is None or approval is None:
             raise InvalidTaskState("There is no approval to report on.", current=task.status, version=task.version)
-        if votes.find_execution(session, task.id, generation=generation, disposition=disposition) is not None:
+        if votes.find_execution(session, approval, generation=generation, disposition=disposition) is not None:
             return
         now = ctx.clock()
         session.add(
@@ -197,7 +209,7 @@ async def report(ctx: Context, caller: Caller, task_id: str, body: Mapping[str, 
             "disposition": disposition,
             "generation": generation,
         }
-        record(session, task, "execution_reported", caller.principal, detail, now=now)
+        record(session, part, "execution_reported", caller.principal, detail, now=now)
         session.on_commit(task_topic(task.id))
         session.on_commit(REQUESTS)
 
@@ -217,7 +229,7 @@ async def report_on_approval(ctx: Context, caller: Caller, approval_id: str, bod
     found = await ctx.database.read(lambda session: votes.find_approval(session, approval_id))
     if found is None or not _is_own(caller, found[1].submitter, found[1].client_id):
         raise UnknownTask
-    await report(ctx, caller, found[1].id, body)
+    await report(ctx, caller, found[1].id, body, item=found[0].item or None)
 
 
 def _reported(body: Mapping[str, Any]) -> tuple[str, datetime, int]:

@@ -5,7 +5,7 @@ spends nothing: that happens with the creation of the task, in one transaction (
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,15 +20,17 @@ from arap_service.domain.binding import (
     check_freshness,
     claims_from,
 )
+from arap_service.domain.bulk_binding import check_bundle
 from arap_service.domain.callers import Caller
 from arap_service.domain.errors import InvalidDenialBinding, NotRequestable
 from arap_service.domain.tool_calls import TOOL
 from arap_service.keys import BINDING_TYP, TokenInvalid
+from arap_service.protocol.arap import Denial
 from arap_service.protocol.canonical import TOOL_CALL, Tuple4, arguments_hash, bound_context, prune_subject
 from arap_service.protocol.canonical import digest as digest_of
 from arap_service.protocol.sealing import SealBroken
 from arap_service.records import recorded_denial
-from arap_service.requests.intake import Intake
+from arap_service.requests.intake import Bundle, Intake
 from arap_service.store import tasks
 
 
@@ -53,14 +55,47 @@ async def prove(ctx: Context, caller: Caller, intake: Intake, *, now: datetime) 
         NotRequestable: The evaluation was not denied requestably.
         ExpiredDenial: The denial is too old.
     """
-    token = intake.denial.binding_token
+    material = await _material(ctx, intake.denial)
+    return _proof(ctx, intake, check_binding(_submitted(caller, intake), material), material, now=now)
+
+
+async def prove_bundle(ctx: Context, caller: Caller, bundle: Bundle, *, now: datetime) -> tuple[Proof, ...]:
+    """The proofs of all items in their order: all, or none (ARS-80).
+
+    An item is proven by its own denial, and by that of the whole bundle where one item has none of its own.
+
+    Raises:
+        InvalidDenialBinding, NotRequestable, ExpiredDenial: As `prove`, for the first that fails.
+    """
+    covered: tuple[Proof, ...] = ()
+    if bundle.covering is not None:
+        material = await _material(ctx, bundle.covering)
+        bindings = check_bundle(
+            [replace(_submitted(caller, item), evaluation_id=bundle.covering.evaluation_id) for item in bundle.items],
+            material,
+        )
+        covered = tuple(
+            _proof(ctx, replace(item, denial=bundle.covering), bound, material, now=now)
+            for item, bound in zip(bundle.items, bindings, strict=True)
+        )
+    return tuple(
+        [
+            await prove(ctx, caller, item, now=now) if is_own else covered[index]
+            for index, (item, is_own) in enumerate(zip(bundle.items, bundle.own, strict=True))
+        ]
+    )
+
+
+async def _material(ctx: Context, denial: Denial) -> Claims | RecordedDenial:
     # ARS-13: a token alone is the binding, whatever stands beside it.
-    proof: Claims | RecordedDenial
-    if token is not None:
-        proof = await _claims(ctx, token)
-    else:
-        proof = await _recorded(ctx, str(intake.denial.evaluation_id))
-    bound = check_binding(_submitted(caller, intake), proof)
+    if denial.binding_token is not None:
+        return await _claims(ctx, denial.binding_token)
+    return await _recorded(ctx, str(denial.evaluation_id))
+
+
+def _proof(
+    ctx: Context, intake: Intake, bound: VerifiedBinding, proof: Claims | RecordedDenial, *, now: datetime
+) -> Proof:
     _check_call(intake, bound)
     deadline = check_freshness(
         proof, echo=intake.denial.deadline, now=now, tolerance_seconds=ctx.settings.clock_skew_seconds

@@ -20,11 +20,12 @@ from arap_service.domain.errors import Forbidden, InvalidRequest
 from arap_service.domain.visible import visible
 from arap_service.protocol.arap import TaskStatus, format_instant, parse_instant
 from arap_service.protocol.canonical import strict_loads
-from arap_service.records import task_seal
-from arap_service.requests.details import why_not
-from arap_service.requests.telling import effect_sentence
+from arap_service.records import Part, task_seal
+from arap_service.requests.details import RISKS, visible_items, why_not
+from arap_service.requests.telling import bundle_sentence, effect_sentence
 from arap_service.requests.voters import Board, Decider, boards_of, decider_of
-from arap_service.store import tasks
+from arap_service.store import items, tasks
+from arap_service.store.item_tables import TaskItem
 from arap_service.store.tables import Task
 from arap_service.views import Page, QueueFilter, QueueRow
 
@@ -81,8 +82,9 @@ def _page(ctx: Context, session: Session, caller: Caller, wanted: QueueFilter, a
             limit=wanted.limit + 1,
         )
         boards = boards_of(session, found)
+        rows_of = items_by_task(session, found)
         for task in found[: wanted.limit]:
-            row = _row(ctx, task, boards[task.id], _Reader(caller, decider), now=now)
+            row = _row(ctx, _Line(task, rows_of.get(task.id, ()), boards[task.id]), _Reader(caller, decider), now=now)
             after = _place(task, by_deadline=by_deadline)
             if wanted.mine and not row.may_decide:
                 continue
@@ -96,10 +98,33 @@ def _page(ctx: Context, session: Session, caller: Caller, wanted: QueueFilter, a
     return Page(tuple(rows), None if after is None else _cursor(after, by_deadline=by_deadline))
 
 
+def items_by_task(session: Session, found: Sequence[Task]) -> dict[str, list[TaskItem]]:
+    """The items of those tasks that are bundles."""
+    bundles: dict[str, list[TaskItem]] = {task.id: [] for task in found if task.item_count}
+    for row in items.items_of(session, bundles):
+        bundles[row.task_id].append(row)
+    return bundles
+
+
 @dataclass(frozen=True, slots=True)
 class _Reader:
     caller: Caller
     decider: Decider
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A task with its items, if it is a bundle, and its workflow."""
+
+    task: Task
+    rows: Sequence[TaskItem]
+    board: Board
+
+    def parts(self, reader: _Reader) -> list[Part]:
+        """What the reader sees of it: the items of a bundle, else itself."""
+        if not self.task.item_count:
+            return [Part(self.task)]
+        return visible_items(self.task, self.rows, self.board, reader.caller, reader.decider)
 
 
 def _conditions(
@@ -113,27 +138,33 @@ def _conditions(
     if wanted.status is not None:
         conditions.append(col(Task.status) == wanted.status)
     if wanted.template is not None:
-        conditions.append(col(Task.template_id) == wanted.template)
+        conditions.append(or_(col(Task.template_id) == wanted.template, items.has_item_of(wanted.template)))
     if wanted.subject is not None:
         conditions.append(col(Task.subject_id) == wanted.subject)
     if wanted.q:
-        conditions.append(or_(*(col(column).icontains(wanted.q, autoescape=True) for column in _SEARCHED)))
+        named = (col(column).icontains(wanted.q, autoescape=True) for column in _SEARCHED)
+        conditions.append(or_(*named, items.has_item_named(wanted.q)))
     return conditions
 
 
-def _row(ctx: Context, task: Task, board: Board, reader: _Reader, *, now: datetime) -> QueueRow:
-    refusal = why_not(reader.caller, task, board, reader.decider, now=now)
+def _row(ctx: Context, line: _Line, reader: _Reader, *, now: datetime) -> QueueRow:
+    task, parts = line.task, line.parts(reader)
+    refusals = [why_not(reader.caller, part, line.board.of(part.item), reader.decider, now=now) for part in parts]
+    # Whoever may decide one of several things has something to do here.
+    refusal = None if None in refusals else next((code for code in refusals if code != "ended"), "ended")
+    own = parts[0].own
+    seal = task_seal(task, ctx.ring)
     return QueueRow(
         id=task.id,
         status=task.status,
         version=task.version,
-        template_id=task.template_id,
-        template_title=task.template["title"],
-        effect=effect_sentence(task, task_seal(task, ctx.ring)),
-        risk=task.template["risk"],
+        template_id=own.template_id,
+        template_title=own.template["title"],
+        effect=bundle_sentence(task, len(parts)) if task.item_count else effect_sentence(parts[0], seal),
+        risk=max((str(part.own.template["risk"]) for part in parts), key=RISKS.index),
         subject={"type": visible(task.subject_type), "id": visible(task.subject_id)},
-        resource={"type": visible(task.resource_type), "id": visible(task.resource_id)},
-        action={"name": visible(task.action_name)},
+        resource={"type": visible(own.resource_type), "id": visible(own.resource_id)},
+        action={"name": visible(own.action_name)},
         submitter=visible(task.submitter),
         client_id=visible(task.client_id),
         agent=None if task.agent is None else visible(task.agent),
@@ -144,6 +175,7 @@ def _row(ctx: Context, task: Task, board: Board, reader: _Reader, *, now: dateti
         expires_at=task.expires_at,
         may_decide=refusal is None,
         why_not=None if refusal == "ended" else refusal,
+        item_count=task.item_count,
     )
 
 

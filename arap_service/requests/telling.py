@@ -1,13 +1,14 @@
 """Words about a request: what approving does, who did something, what happened. No protocol term, no decision."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 from sqlmodel import Session
 
 from arap_service.domain.visible import visible
+from arap_service.records import Part
 from arap_service.requests.voters import Board
 from arap_service.sealed import RowSeal
 from arap_service.store import people
@@ -22,6 +23,12 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "task_cancelled": "Withdrawn",
         "task_expired": "Ran out of time without a decision",
         "task_failed": "Could not be handled",
+        "task_partial": "Everything is settled, not everything alike",
+        "item_approved": "Approved: everybody who had to agree has agreed",
+        "item_denied": "Denied",
+        "item_cancelled": "Withdrawn",
+        "item_expired": "Ran out of time without a decision",
+        "item_failed": "Could not be handled",
         "approval_revoked": "Took the approval back",
     }
 )
@@ -40,16 +47,23 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 _SYSTEM: Final[Mapping[str, str]] = MappingProxyType({"system": "the service", "policy": "the rules"})
 
 
-def effect_sentence(task: Task, seal: RowSeal) -> str:
-    """One sentence that says what will happen if the request is approved."""
-    if task.effect_sealed is not None:
-        return visible(str(seal.open("effect_sealed", task.effect_sealed)))
+def effect_sentence(part: Part, seal: RowSeal) -> str:
+    """One sentence that says what will happen if the request or item is approved."""
+    task, own = part.task, part.own
+    if own.effect_sealed is not None:
+        return visible(str(seal.open(part.column("effect_sealed"), own.effect_sealed)))
     who = visible(task.agent or task.client_id)
-    if task.tool is not None:
+    if task.tool is not None and (part.row is None or own.resource_id == task.tool):
         where = f" on {visible(task.server)}" if task.server else ""
         return f"{who} may call {visible(task.tool)}{where} for {visible(task.subject_id)}."
-    thing = f"{visible(task.resource_type)} {visible(task.resource_id)}"
-    return f"{who} may do {visible(task.action_name)} on {thing} for {visible(task.subject_id)}."
+    thing = f"{visible(own.resource_type)} {visible(own.resource_id)}"
+    return f"{who} may do {visible(own.action_name)} on {thing} for {visible(task.subject_id)}."
+
+
+def bundle_sentence(task: Task, items: int) -> str:
+    """One sentence that says how much a bundle asks for; `items` are those that the reader sees."""
+    who = visible(task.agent or task.client_id)
+    return f"{who} asks for {items} {'thing' if items == 1 else 'things'} together for {visible(task.subject_id)}."
 
 
 def names_for(session: Session, board: Board, entries: Sequence[AuditEntry]) -> dict[str, str]:
@@ -71,14 +85,27 @@ def _plain(mark: str) -> str:
 
 
 def history_of(
-    entries: Sequence[AuditEntry], *, names: Mapping[str, str], titles: Mapping[str, str]
+    entries: Sequence[AuditEntry],
+    *,
+    names: Mapping[str, str],
+    titles: Mapping[str, str],
+    items: Collection[int],
 ) -> list[HistoryView]:
-    """What happened, in words, oldest first; `names` of actors and `titles` of steps."""
+    """What happened, in words, oldest first; `names` of actors, `titles` of steps, the `items` that the reader sees."""
     return [
         HistoryView(at=entry.at, kind=entry.kind, who=visible(names.get(entry.actor, entry.actor)), text=text)
         for entry in entries
-        if (text := _sentence(entry.kind, json.loads(entry.detail), titles)) is not None
+        if (text := _told(entry, titles, items)) is not None
     ]
+
+
+def _told(entry: AuditEntry, titles: Mapping[str, str], items: Collection[int]) -> str | None:
+    detail = json.loads(entry.detail)
+    item = detail.get("item", 0)
+    text = _sentence(entry.kind, detail, titles)
+    if text is None or not item:
+        return text
+    return f"Item {item}: {text[0].lower()}{text[1:]}" if item in items else None
 
 
 def _sentence(kind: str, detail: Mapping[str, Any], titles: Mapping[str, str]) -> str | None:

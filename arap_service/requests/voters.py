@@ -44,6 +44,14 @@ class Board:
     voices: tuple[StepVoice, ...]
     votes: tuple[Vote, ...]
 
+    def of(self, item: int) -> "Board":
+        """The part of it that is about one item; 0 for a single request."""
+        return Board(
+            tuple(step for step in self.steps if step.item == item),
+            tuple(voice for voice in self.voices if voice.item == item),
+            tuple(vote for vote in self.votes if vote.item == item),
+        )
+
     def counted_in(self, voter: str) -> frozenset[str]:
         """The steps in which `voter` has been counted."""
         return frozenset(vote.step_id for vote in self.votes if vote.voter == voter)

@@ -88,6 +88,8 @@ class Task(Row, table=True):
     channel: str
     server: str | None = None
     tool: str | None = None
+    # Of a bundle, the columns that its items have as well hold those of the first one, to be searched and listed by.
+    item_count: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     evaluation_id: str | None = Field(default=None, index=True)
     binding: str
     binding_iss: str | None = None
@@ -251,7 +253,9 @@ class Approval(Row, table=True):
 class Execution(Row, table=True):
     """What an enforcement point says became of an approval; a repeated report is the same row."""
 
-    __table_args__ = (Index("uq_execution_generation", "task_id", "generation", "disposition", unique=True),)
+    __table_args__ = (
+        Index("uq_execution_generation", "task_id", "approval_id", "generation", "disposition", unique=True),
+    )
 
     id: str = Field(primary_key=True)
     task_id: str = Field(foreign_key="task.id", ondelete="CASCADE")

@@ -49,9 +49,11 @@ def find_tombstone(session: Session, task_id: str) -> Tombstone | None:
     return session.get(Tombstone, task_id) if is_storable(task_id) else None
 
 
-def find_denial(session: Session, evaluation_id: str) -> Denial | None:
-    """The requestable denial that was recorded under this evaluation id."""
-    return session.get(Denial, evaluation_id) if is_storable(evaluation_id) else None
+def find_denial(session: Session, evaluation_id: str, *, for_update: bool = False) -> Denial | None:
+    """The requestable denial that was recorded under this evaluation id; `for_update` makes others wait who ask so."""
+    return (
+        session.get(Denial, evaluation_id, with_for_update=for_update or None) if is_storable(evaluation_id) else None
+    )
 
 
 def find_key(session: Session, caller: str, key: str) -> IdempotencyKey | None:

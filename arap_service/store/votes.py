@@ -47,20 +47,34 @@ def find_approval(session: Session, approval_id: str, *, for_update: bool = Fals
     return None if found is None else (found[0], found[1])
 
 
-def executions_of(session: Session, task_id: str) -> Sequence[Execution]:
-    """What was reported about the use of a task's approval, oldest first."""
+def executions_of(session: Session, task_id: str, *, item: int = 0) -> Sequence[Execution]:
+    """What was reported about the use of the approval of a task or item, oldest first."""
     return session.exec(
-        select(Execution).where(Execution.task_id == task_id).order_by(col(Execution.received_at), col(Execution.id))
+        select(Execution)
+        .join(Approval, col(Approval.id) == col(Execution.approval_id))
+        .where(Execution.task_id == task_id, Approval.item == item)
+        .order_by(col(Execution.received_at), col(Execution.id))
     ).all()
 
 
-def find_execution(session: Session, task_id: str, *, generation: int, disposition: str) -> Execution | None:
-    """The same report, if it was made before."""
+def find_execution(session: Session, approval: Approval, *, generation: int, disposition: str) -> Execution | None:
+    """The same report on this approval, if it was made before."""
     return session.exec(
         select(Execution).where(
-            Execution.task_id == task_id, Execution.generation == generation, Execution.disposition == disposition
+            Execution.task_id == approval.task_id,
+            Execution.approval_id == approval.id,
+            Execution.generation == generation,
+            Execution.disposition == disposition,
         )
     ).first()
+
+
+def approvals_of(session: Session, task_id: str) -> dict[int, Approval]:
+    """The latest approval of each item of a task, whether in force or not."""
+    found = session.exec(
+        select(Approval).where(Approval.task_id == task_id).order_by(col(Approval.approved_at), col(Approval.id).desc())
+    ).all()
+    return {approval.item: approval for approval in found}
 
 
 def deliveries_of(session: Session, task_id: str) -> Sequence[Delivery]:

@@ -1,5 +1,6 @@
 """The wire of access requests: shapes, headers, rights and problems (ARS-A, ARS-E, ARS-F, ARS-G)."""
 
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -7,7 +8,7 @@ import pytest
 
 from tests.clock import FakeClock
 from tests.peers import REQUEST, RESOLVER, Peers, question
-from tests.service import IDENTIFIER
+from tests.service import IDENTIFIER, app_for, http
 
 PROFILE = "urn:openid:authzen:access-request:error:"
 
@@ -158,8 +159,10 @@ async def test_every_fault_has_its_problem_type(both: Peers, clock: FakeClock) -
         ),
         "long key": fault(await gate.post(REQUEST, json=stale, headers={"Idempotency-Key": "k" * 300})),
         "unknown": fault(await gate.get(f"{REQUEST}/nothing")),
-        "items": fault(await gate.post(REQUEST, json=bundle(stale))),
     }
+    off = replace(both.context, settings=both.context.settings.model_copy(update={"bulk": False}))
+    async with http(app_for(off), headers=both.authenticated("gate")) as single:
+        found["items"] = fault(await single.post(REQUEST, json=bundle(stale)))
     clock.advance(3600)
     late = await gate.post(REQUEST, json=stale, headers=both.authenticated("gate"))
     found["expired"] = fault(late)

@@ -233,7 +233,9 @@ async def test_unknown_members_are_ignored_and_not_given_back(world: World) -> N
 
 @pytest.mark.requirement("ARS-87")
 async def test_several_items_are_refused_visibly(world: World) -> None:
-    """Catalogue ARS-87: never silently ignored."""
+    """Catalogue ARS-87: where they are switched off, never silently ignored."""
+    settings = world.ctx.settings.model_copy(update={"bulk": False})
+    world = World(replace(world.ctx, settings=settings), world.clock)
     body = await world.body()
     item = {"resource": body.pop("resource"), "action": body.pop("action")}
     assert isinstance(await refused(world, {**body, "items": [item, item]}), BulkUnsupported)
