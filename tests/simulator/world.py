@@ -102,7 +102,7 @@ class Rehearsal:
 async def rehearsing(folder: Path, *, database: str, **changes: Any) -> AsyncIterator[Rehearsal]:
     """A simulator that listens; its loop is left to the test unless `background` is asked for."""
     clients = [*CLIENTS, client("director", "admin")]
-    given = {
+    given: dict[str, Any] = {
         "policy": POLICY,
         "simulator": True,
         "background": False,
