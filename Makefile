@@ -69,6 +69,12 @@ serve-certification: .venv/.demo ## serve the AuthZEN certification fixture: POR
 serve-conformance: .venv/.demo ## serve the fixtures of the public MCP conformance suite behind the gate: PORT=8402
 	@$(RUN) -m examples.conformance_fixture --port $(or $(PORT),8402) $(if $(filter-out 0,$(DIE_WITH_STDIN)),--die-with-stdin)
 
+.PHONY: simulator
+simulator: SIM = $(or $(FOLDER),.simulator)
+simulator: .venv/.demo ## serve a simulator to test enforcement points against: PORT=8400, FOLDER=.simulator
+	@test -e '$(SIM)/arap.yaml' || .venv/bin/arap init --dev --simulator '$(SIM)' --port $(or $(PORT),8400)
+	@exec .venv/bin/arap serve --config '$(SIM)/arap.yaml'
+
 # ---- working on it ----
 
 .PHONY: test

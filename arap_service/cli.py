@@ -19,7 +19,7 @@ from typing import Annotated
 
 import typer
 
-from arap_service import commands_audit, commands_deliveries, commands_operation, dev, logs
+from arap_service import commands_audit, commands_deliveries, commands_operation, commands_simulator, dev, logs
 from arap_service.command_line import DEFAULT_CONFIG, Config, fail, failing_clearly, writing
 from arap_service.directory import add_account, import_people, read_people
 from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_schema
@@ -47,6 +47,7 @@ for name, group in (("account", account), ("people", people), ("policy", policy)
     app.add_typer(group, name=name)
 app.add_typer(commands_audit.app, name="audit")
 app.add_typer(commands_deliveries.app, name="deliveries")
+app.command("simulate")(commands_simulator.simulate)
 commands_operation.install(app, policy)
 
 
@@ -89,6 +90,9 @@ def init_command(
     is_dev: Annotated[bool, typer.Option("--dev", help="For this machine alone: plain http on loopback.")] = False,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Where the service will listen.")] = 8400,
     gate_port: Annotated[int, typer.Option(min=1, max=65535, help="Where the gate will listen.")] = 8500,
+    simulator: Annotated[
+        bool, typer.Option("--simulator", help="A simulator, to test enforcement points; see arap simulate.")
+    ] = False,
 ) -> None:
     """Write a complete configuration with fresh keys, clients and reviewers."""
     if not is_dev:
@@ -97,9 +101,10 @@ def init_command(
             "and replace the built-in issuer and insecure_loopback"
         )
     with failing_clearly():
-        prepared = dev.prepare(folder, port=port, gate_port=gate_port, now=utc_now())
+        prepared = dev.prepare(folder, port=port, gate_port=gate_port, now=utc_now(), simulator=simulator)
     typer.echo(f"Written to {prepared.folder}: arap.yaml, policy.yaml, keys.json, arap.db; gate.yaml for a gate before")
-    typer.echo("an MCP server of yours; secrets.json with the secrets of the clients gate, resolver and agent.")
+    clients = "gate, resolver, agent and simulator" if simulator else "gate, resolver and agent"
+    typer.echo(f"an MCP server of yours; secrets.json with the secrets of the clients {clients}.")
     for login, password in prepared.passwords.items():
         typer.echo(f"Reviewer {login}, password {password}")
     typer.echo(f"Now run: arap serve --config {prepared.folder / 'arap.yaml'}")

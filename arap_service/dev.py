@@ -71,7 +71,7 @@ templates:
 _CONFIG: Final = """\
 # A service for this machine alone: plain http on loopback, and tokens from the built-in issuer.
 insecure_loopback: true
-identifier: http://127.0.0.1:{port}
+{simulator}identifier: http://127.0.0.1:{port}
 bind: 127.0.0.1:{port}
 database: sqlite:///arap.db
 policy_path: policy.yaml
@@ -90,11 +90,23 @@ builtin_issuer:
       secret_hash: {agent}
       subject: alice@example.com
       audience: http://127.0.0.1:{gate_port}/mcp
-callbacks:
+{director}callbacks:
   gate:
     endpoints: ["http://127.0.0.1:{gate_port}/callbacks/arap"]
     keys: ["{callback_key}"]
     allow_destinations: ["127.0.0.1:{gate_port}"]
+"""
+_SIMULATOR: Final = """\
+# It approves, denies and misbehaves as it is told: arap simulate, and docs/simulator.md.
+simulator: true
+limits:
+  poll_seconds: 1
+"""
+_DIRECTOR: Final = """\
+    # Whoever tells the simulator what to do.
+    - client_id: simulator
+      secret_hash: {digest}
+      scopes: [admin]
 """
 _GATE: Final = """\
 # The gate before an MCP server, for this machine alone. Start it with: mcp-gate proxy --config gate.yaml
@@ -132,8 +144,10 @@ class Prepared:
     passwords: dict[str, str]
 
 
-def prepare(folder: Path, *, port: int, gate_port: int, now: datetime) -> Prepared:
+def prepare(folder: Path, *, port: int, gate_port: int, now: datetime, simulator: bool = False) -> Prepared:
     """Fill the new or empty `folder`: configuration of service and gate, rules, keys, secrets, two reviewers.
+
+    With `simulator` the service is one, and there is a client `simulator` that tells it what to do.
 
     Raises:
         FileExistsError: The folder holds something.
@@ -142,7 +156,8 @@ def prepare(folder: Path, *, port: int, gate_port: int, now: datetime) -> Prepar
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise FileExistsError(17, "the folder is not empty", str(folder))
-    made = {name: secrets.token_urlsafe(32) for name in ("gate", "resolver", "agent")}
+    names = ("gate", "resolver", "agent", *(("simulator",) if simulator else ()))
+    made = {name: secrets.token_urlsafe(32) for name in names}
     callback_key = secrets.token_bytes(32)
     write_new_ring(folder / "keys.json")
     _write(folder / "policy.yaml", _POLICY)
@@ -155,6 +170,8 @@ def prepare(folder: Path, *, port: int, gate_port: int, now: datetime) -> Prepar
         gate_scopes=", ".join(GATE_SCOPES),
         resolver_scopes=", ".join(RESOLVER_SCOPES),
         callback_key=_base64(callback_key),
+        simulator=_SIMULATOR if simulator else "",
+        director=_DIRECTOR.format(digest=_digest(made["simulator"])) if simulator else "",
     )
     _write(folder / "arap.yaml", config, private=True)
     gate = _GATE.format(
