@@ -12,7 +12,7 @@ import anyio
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from arap_service.api import audit, deliveries, health, pdp, requests, resolver, search
+from arap_service.api import audit, deliveries, events, health, pdp, requests, resolver, search
 from arap_service.api import issuer as issuer_routes
 from arap_service.api.auth import Authenticator
 from arap_service.api.direct import DirectPaths, UseCase
@@ -79,6 +79,7 @@ def create_app(context: Context, *, background: bool = False) -> FastAPI:
 def _install(app: FastAPI, context: Context) -> None:
     settings = context.settings
     app.state.context = context
+    app.state.streams = events.Streams()
     app.state.authenticator = Authenticator(
         context.trust, clock=context.clock, skew_seconds=settings.clock_skew_seconds
     )
@@ -95,7 +96,7 @@ def _route(app: FastAPI, context: Context) -> None:
     base = context.settings.base_path
     for router in (health.router, pdp.direct, pdp.router, search.router, requests.router, resolver.router):
         app.include_router(router, prefix=base)
-    for router in (audit.router, deliveries.router):
+    for router in (audit.router, deliveries.router, events.router):
         app.include_router(router, prefix=base)
     app.add_api_route(pdp.METADATA_PATH + base, pdp.metadata, tags=["decision point"])
     if context.settings.builtin_issuer.enabled:

@@ -113,7 +113,7 @@ async def serve(
             async with monitored(context, watching):
                 await _run(context, listening, tls=tls, die_with_stdin=die_with_stdin, stopping=stopping)
         finally:
-            await context.database.aclose()
+            await context.aclose()
 
 
 def tls_context(tls: TlsSettings | None) -> ssl.SSLContext | None:
@@ -142,8 +142,9 @@ async def _run(
     die_with_stdin: bool,
     stopping: Callable[[], object],
 ) -> None:
+    app = create_app(context, background=True)
     config = uvicorn.Config(
-        create_app(context, background=True),
+        app,
         http=BoundedHttp,
         log_config=None,
         access_log=False,
@@ -154,7 +155,12 @@ async def _run(
         ssl_context_factory=None if tls is None else lambda *_: tls,
     )
     scheme = "http" if tls is None else "https"
-    server = Server(config, announce=lambda: _announce(listening, scheme=scheme), stopping=stopping)
+
+    def stop() -> None:
+        app.state.streams.close()  # they would never end, and be waited for
+        stopping()
+
+    server = Server(config, announce=lambda: _announce(listening, scheme=scheme), stopping=stop)
     if die_with_stdin:
         threading.Thread(target=_watch_stdin, args=(server,), name="arap-stdin", daemon=True).start()
     # uvicorn raises the signal again once it has stopped; by then there is nothing left to interrupt.

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import uvicorn
 
+from arap_service.api.events import Streams
 from arap_service.app import create_app
 from arap_service.checkpoints import Checkpoint, passing
 from arap_service.client import ClientCredentials
@@ -27,6 +28,7 @@ class Live:
 
     url: str
     context: Context
+    streams: Streams
 
     def credentials(self, client_id: str, *, scope: str | None = None) -> ClientCredentials:
         """A token source for one of the clients of `tests.service`."""
@@ -58,7 +60,7 @@ async def serving(
             try:
                 with anyio.fail_after(10):
                     await server.ready.wait()
-                yield Live(url, context)
+                yield Live(url, context, app.state.streams)
             finally:
                 server.should_exit = True
                 with anyio.fail_after(10):
