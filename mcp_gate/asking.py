@@ -30,6 +30,7 @@ log = structlog.get_logger(__name__)
 # A tool may keep a requestState of its own; ours is told apart by this, and believed for its seal alone.
 STATE: Final = "mcp-gate.1."
 KEY: Final = "approval-request"
+CATALOGS: Final = "request_catalogs_url"
 ACTIONS: Final = frozenset({"accept", "decline", "cancel"})
 _PLACE: Final = "request_state"
 
@@ -144,6 +145,9 @@ class Asking:
         if form is None:
             await self.spend(state)
             return NOTHING
+        if CATALOGS in (denial.access_request or {}):  # PEP-54: nobody may type what only a catalog can offer
+            await self.spend(state)
+            return Unobtainable(FORM_NEEDED)
         response = offered.responses.get(KEY) if state is not None else None
         if state is None or response is None:
             await self.spend(state)

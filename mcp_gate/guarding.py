@@ -20,7 +20,7 @@ from mcp_gate.callers import FrontCaller, caller_of
 from mcp_gate.capabilities import tasks_declared
 from mcp_gate.errors import InvalidParams, MethodDenied
 from mcp_gate.executor import take_pass
-from mcp_gate.mapping import SERVER, resolve
+from mcp_gate.mapping import map_call, question
 from mcp_gate.methods import DISCOVER, LISTEN, METHODS, REACHING, RESOURCE_SUBSCRIBE, map_method
 from mcp_gate.runtime import Runtime
 from mcp_gate.settings import GateSettings
@@ -87,8 +87,8 @@ class Guard:
         asked = self._questions(method, params, caller) if asks else ()
         for uri in watched:  # to be told of changes is to be subscribed
             asked += self._questions(RESOURCE_SUBSCRIBE, {"uri": uri}, caller)
-        for question in asked:
-            if not isinstance(await self._runtime().engine.decide(question), Permit):
+        for one in asked:
+            if not isinstance(await self._runtime().engine.decide(one), Permit):
                 log.info("method_denied", method=method)
                 raise MethodDenied
 
@@ -144,18 +144,22 @@ class Guard:
         return isinstance(decision, Permit) or decision.requestable
 
     async def _tool(self, name: str, caller: FrontCaller) -> Json | None:
-        """The question of a call of this tool; None where only arguments could tell."""
+        """The question of a call of this tool whose arguments are not shown; None where only they could tell."""
         found = await self._runtime().catalogue.find(name)
         if found is not None and found.declared is not None:
             return None
-        asked = resolve(
+        binding = map_call(
             None,
-            {"name": name},
-            token=caller.claims,
-            agent=caller.principal.agent,
+            server=self._settings.server_name,
+            tool=name,
+            title=None if found is None else found.title,
+            arguments={},
+            token_claims=caller.claims,
+            principal=caller.principal,
             subject_claim=self._settings.subject_claim,
-        ).request
-        return {**asked, "context": {**asked.get("context", {}), SERVER: self._settings.server_name}}
+            disclosed=(),
+        )
+        return question(binding)
 
     async def _resource(self, uri: str, caller: FrontCaller) -> Json | None:
         return self._questions("resources/read", {"uri": uri}, caller)[0]

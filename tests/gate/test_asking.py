@@ -107,6 +107,26 @@ async def test_the_answer_is_submitted_with_the_call_and_the_tool_never_sees_it(
     assert "justification" not in kit.backend.evaluations[-1][0]["context"]
 
 
+@pytest.mark.requirement("PEP-54")
+async def test_what_a_catalog_offers_is_not_asked_for_as_free_text(kit: Kit) -> None:
+    """The gate resolves no catalog, so it submits no value of one; catalog companion, "PEP Processing Rules"."""
+    plain = demanding()
+
+    def with_catalogs(asked: Mapping[str, Any], approval: Mapping[str, Any] | None) -> Permit | Denial:
+        denial = plain(asked, approval)
+        assert isinstance(denial, Denial)
+        return replace(denial, access_request={**(denial.access_request or {}), "request_catalogs_url": CANARY})
+
+    kit.backend.policy = plain
+    state = await ask(kit)
+    kit.backend.policy = with_catalogs
+    assert text(await call(kit)) == FORM_NEEDED
+    assert text(await call(kit, retry(state))) == FORM_NEEDED
+    assert kit.backend.submissions == []
+    with pytest.raises(StateRefused):  # the answers are spent
+        await call(kit, retry(state))
+
+
 @pytest.mark.requirement("PEP-84")
 async def test_a_late_answer_is_submitted_under_a_fresh_denial(kit: Kit) -> None:
     kit.backend.policy = demanding()

@@ -190,7 +190,10 @@ async def test_a_filtered_listing_leaves_out_what_is_plainly_denied(world: World
     assert tools == {"wire", "read", "sees", "refuse"}
     assert resources == [NOTE]
     assert prompts == []
-    assert {asked["resource"]["id"] for asked in pdp.seen if asked["resource"]["type"] == "tool"} >= {"wire", "die"}
+    asked = {one["resource"]["id"]: one["context"] for one in pdp.seen if one["resource"]["type"] == "tool"}
+    assert asked.keys() >= {"wire", "die"}
+    shown = asked["wire"]["urn:x-arap:tool_call"]
+    assert (shown["tool"], shown["arguments"], shown["complete"]) == ("wire", {}, False)
 
 
 async def test_a_listing_that_cannot_be_filtered_is_not_shown(world: World) -> None:
