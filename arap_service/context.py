@@ -22,6 +22,7 @@ from arap_service.protocol.sealing import KeyRing
 from arap_service.rates import Rates
 from arap_service.settings import Settings
 from arap_service.store.database import Database
+from arap_service.upstream import Upstream
 
 NewId = Callable[[str], str]
 
@@ -71,3 +72,10 @@ class Context:
     tracer: Tracer
     log: FilteringBoundLogger
     rehearsal: Rehearsal | None = None
+    upstream: Upstream | None = None
+
+    async def aclose(self) -> None:
+        """Close what was opened for it."""
+        if self.upstream is not None:
+            await self.upstream.aclose()
+        await self.database.aclose()

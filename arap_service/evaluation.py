@@ -1,32 +1,38 @@
 """Use case: answer evaluations, alone and in batches.
 
-What the rules say is decided in `domain/policy.py`; requestable denials are made in `denials.py`, evaluations that
-present an approval are answered in `reevaluation.py`. A permit or a plain denial touches no database. AuthZEN
+What holds without an approval is decided in `standing.py`; requestable denials are made in `denials.py`, evaluations
+that present an approval are answered in `reevaluation.py`. A permit or a plain denial touches no database. AuthZEN
 Authorization API, "Access Evaluation API", "Access Evaluations API".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+import anyio
 
 from arap_service.context import Context
 from arap_service.denials import issue_offer, plain_denial
 from arap_service.domain.callers import Caller
-from arap_service.domain.errors import InvalidRequest
+from arap_service.domain.errors import InvalidRequest, RateLimited
 from arap_service.domain.names import MOST_BYTES, too_long
-from arap_service.domain.policy import Deny, Permit, Policy, Question, Requestable, judge
+from arap_service.domain.policy import Deny, Permit, Policy, Question, Requestable
 from arap_service.protocol.authzen import InvalidShape, tuple_of
 from arap_service.protocol.canonical import Tuple4, bindable_members, bound_context, find_unrepresentable
 from arap_service.reevaluation import reevaluate
+from arap_service.standing import stand
 from arap_service.tracing import spanning
 
 MOST_EVALUATIONS: Final = 1000
 _ALL: Final = "execute_all"
 _STOP_AT: Final[Mapping[str, bool | None]] = {_ALL: None, "deny_on_first_deny": False, "permit_on_first_permit": True}
 _PARTS: Final = ("subject", "action", "resource", "context")
+_AT_ONCE: Final = 16  # entries of a batch that wait for the decision point upstream together
 
 
-async def evaluate(ctx: Context, caller: Caller, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The AuthZEN response to one evaluation request.
+async def evaluate(
+    ctx: Context, caller: Caller, request: Mapping[str, Any], *, deadline: float | None = None
+) -> dict[str, Any]:
+    """The AuthZEN response to one evaluation request; no answer from upstream is awaited beyond `deadline`.
 
     Raises:
         InvalidRequest: It has not the shape of one, or holds numbers that nothing can bind (PDP-02, PDP-14) or names
@@ -38,11 +44,11 @@ async def evaluate(ctx: Context, caller: Caller, request: Mapping[str, Any]) -> 
     policy = ctx.policy.current()
     with spanning(ctx.tracer, "arap.evaluate", attributes={"arap.policy_version": policy.version}) as span:
         if "approval" in about.context:
-            answer = await reevaluate(ctx, caller, policy, about=about)
+            answer = await reevaluate(ctx, caller, policy, about=about, deadline=deadline)
             outcome = "permit" if answer["decision"] else str(answer["context"]["next_action"])
             presented = "approval"
         else:
-            answer, outcome = await _first(ctx, caller, policy, about)
+            answer, outcome = await _first(ctx, caller, policy, about, deadline=deadline)
             presented = "nothing"
         ctx.metrics.evaluated(outcome, presented=presented)
         if span.is_recording():
@@ -52,14 +58,18 @@ async def evaluate(ctx: Context, caller: Caller, request: Mapping[str, Any]) -> 
         return answer
 
 
-async def _first(ctx: Context, caller: Caller, policy: Policy, about: Tuple4) -> tuple[dict[str, Any], str]:
+async def _first(
+    ctx: Context, caller: Caller, policy: Policy, about: Tuple4, *, deadline: float | None
+) -> tuple[dict[str, Any], str]:
     """The answer to a question without an approval, and what it is called in the figures."""
-    judgement = judge(policy, Question(*about, caller.client_id))
+    standing = await stand(ctx, policy, Question(*about, caller.client_id), deadline=deadline)
+    judgement = standing.judgement
     match judgement:
         case Permit():
-            return {"decision": True, "context": {"evaluation_id": ctx.keys.mint_evaluation_id("permit")}}, "permit"
+            context = {**standing.shown, "evaluation_id": ctx.keys.mint_evaluation_id("permit")}
+            return {"decision": True, "context": context}, "permit"
         case Deny(reason=reason):
-            return plain_denial(ctx, reason), "deny"
+            return plain_denial(ctx, reason, **standing.shown), "deny"
         case Requestable(reason=reason):
             offer = await issue_offer(ctx, caller, policy, about=about, requestable=judgement, reason=reason)
             if offer is None:
@@ -85,17 +95,46 @@ async def evaluations(ctx: Context, caller: Caller, request: Mapping[str, Any]) 
     if not entries:
         return await evaluate(ctx, caller, request)
     defaults = {name: request[name] for name in _PARTS if name in request}
+    asked = [{**defaults, **entry} for entry in entries]  # PDP-16: whole members, no deep merge
+    deadline = None if ctx.upstream is None else ctx.upstream.batch_deadline()
+    if deadline is not None and stop_at is None:
+        return {"evaluations": await _together(ctx, caller, asked, deadline=deadline)}
     results: list[dict[str, Any]] = []
-    for entry in entries:
-        results.append(await _entry(ctx, caller, {**defaults, **entry}))  # PDP-16: whole members, no deep merge
+    for entry in asked:
+        results.append(await _entry(ctx, caller, entry, deadline=deadline))
         if results[-1]["decision"] is stop_at:
             break
     return {"evaluations": results}
 
 
-async def _entry(ctx: Context, caller: Caller, request: Mapping[str, Any]) -> dict[str, Any]:
+async def _together(
+    ctx: Context, caller: Caller, asked: Sequence[Mapping[str, Any]], *, deadline: float
+) -> list[dict[str, Any]]:
+    """The answers in the order of the entries, several of which wait for upstream at the same time."""
+    answers: dict[int, dict[str, Any]] = {}
+    refused: list[RateLimited] = []
+    some = anyio.CapacityLimiter(_AT_ONCE)
+
+    async def one(index: int) -> None:
+        async with some:
+            if refused:
+                return
+            try:
+                answers[index] = await _entry(ctx, caller, asked[index], deadline=deadline)
+            except RateLimited as error:
+                refused.append(error)
+
+    async with anyio.create_task_group() as group:
+        for index in range(len(asked)):
+            group.start_soon(one, index)
+    if refused:
+        raise refused[0]
+    return [answers[index] for index in range(len(asked))]
+
+
+async def _entry(ctx: Context, caller: Caller, request: Mapping[str, Any], *, deadline: float | None) -> dict[str, Any]:
     try:
-        return await evaluate(ctx, caller, request)
+        return await evaluate(ctx, caller, request, deadline=deadline)
     except InvalidRequest as error:
         return {"decision": False, "context": {"error": {"status": error.status, "message": str(error)}}}
 

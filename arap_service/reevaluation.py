@@ -16,27 +16,35 @@ from arap_service.denials import Offer, issue_offer, plain_denial, prepare_offer
 from arap_service.domain.binding import Claims, claims_from
 from arap_service.domain.callers import Caller
 from arap_service.domain.errors import InvalidDenialBinding
-from arap_service.domain.policy import Judgement, Policy, Question, Requestable, is_provisioned, judge
+from arap_service.domain.policy import Policy, Question, Requestable, is_provisioned
 from arap_service.domain.reevaluation import (
     ApprovalRecord,
     Invalid,
     PresentedApproval,
+    Reason,
     Verdict,
     judge_approval,
     present,
 )
+from arap_service.domain.upstream import RETRY_SECONDS, UNAVAILABLE
 from arap_service.keys import APPROVAL_TYP, TokenInvalid
 from arap_service.protocol.arap import format_instant
 from arap_service.protocol.canonical import Tuple4
 from arap_service.protocol.sealing import SealBroken
 from arap_service.records import Part, approval_record
+from arap_service.standing import Standing, stand
 from arap_service.store.database import WriteSession
 from arap_service.store.items import find_item
 from arap_service.store.votes import find_approval
 
 
-async def reevaluate(ctx: Context, caller: Caller, policy: Policy, *, about: Tuple4) -> dict[str, Any]:
-    """The AuthZEN response to an evaluation whose context has an `approval`, of whatever shape."""
+async def reevaluate(
+    ctx: Context, caller: Caller, policy: Policy, *, about: Tuple4, deadline: float | None = None
+) -> dict[str, Any]:
+    """The AuthZEN response to an evaluation whose context has an `approval`, of whatever shape.
+
+    Upstream is asked without the approval, and its answer is not awaited beyond `deadline`.
+    """
     approval = present(about.context["approval"])
     plain = about._replace(context={name: value for name, value in about.context.items() if name != "approval"})
     question = Question(*plain, caller.client_id)
@@ -48,7 +56,7 @@ async def reevaluate(ctx: Context, caller: Caller, policy: Policy, *, about: Tup
         question=question,
         approval=approval,
         state=await _state(ctx, approval),
-        standing=judge(policy, question),
+        standing=await stand(ctx, policy, question, deadline=deadline),
     )
     if approval is not None and not ctx.settings.independent:
         if ctx.rehearsal is not None:
@@ -70,19 +78,19 @@ class _Case:
     question: Question
     approval: PresentedApproval | None
     state: Claims | Invalid | None
-    standing: Judgement
+    standing: Standing
 
     async def decide_without_record(self) -> dict[str, Any]:
         """Judge by the signed state alone, or find that there is nothing to go by."""
         verdict = self._verdict(None)
         offer = None
-        if verdict.next_action == "request" and isinstance(self.standing, Requestable):
+        if verdict.next_action == "request" and isinstance(self.standing.judgement, Requestable):
             offer = await issue_offer(
                 self.ctx,
                 self.caller,
                 self.policy,
                 about=self.about,
-                requestable=self.standing,
+                requestable=self.standing.judgement,
                 reason=verdict.finding,
             )
         return self._response(verdict, offer)
@@ -94,13 +102,13 @@ class _Case:
         if self.ctx.rehearsal is not None and record is not None and verdict.decision:
             verdict = self.ctx.rehearsal.reconsider(verdict, record)
         offer = None
-        if verdict.next_action == "request" and isinstance(self.standing, Requestable):
+        if verdict.next_action == "request" and isinstance(self.standing.judgement, Requestable):
             offer = prepare_offer(
                 self.ctx,
                 self.caller,
                 self.policy,
                 about=self.about,
-                requestable=self.standing,
+                requestable=self.standing.judgement,
                 reason=verdict.finding,
             )
         if offer is not None:
@@ -129,14 +137,14 @@ class _Case:
         if record is None and is_own and not settings.independent:
             state = Invalid("unrecorded")  # PDP-65: signed by us, yet nobody can tell whether it still stands
         provisioned = None
-        if isinstance(self.standing, Requestable):
-            provisioned = is_provisioned(self.policy, self.standing.template, self.question)
+        if isinstance(self.standing.judgement, Requestable):
+            provisioned = is_provisioned(self.policy, self.standing.judgement.template, self.question)
         return judge_approval(
             self.question,
             self.approval,
             record=record,
             state=state,
-            standing=self.standing,
+            standing=self.standing.judgement,
             provisioned=provisioned,
             now=self.ctx.clock(),
             signed_only_seconds=settings.limits.signed_approval_seconds,
@@ -144,19 +152,26 @@ class _Case:
 
     def _response(self, verdict: Verdict, offer: Offer | None) -> dict[str, Any]:
         if verdict.decision:
-            context: dict[str, Any] = {"evaluation_id": self.ctx.keys.mint_evaluation_id("permit")}
+            context: dict[str, Any] = {
+                **self.standing.shown,
+                "evaluation_id": self.ctx.keys.mint_evaluation_id("permit"),
+            }
             if verdict.approval_id is not None and verdict.approved_until is not None:
                 until = format_instant(verdict.approved_until)
                 context["approval"] = {"id": verdict.approval_id, "approved_until": until}  # PDP-75
             return {"decision": True, "context": context}
         if offer is not None:
             return {"decision": False, "context": {**offer.context, "next_action": "request"}}
+        if self.standing.is_unanswered and verdict.reason is Reason.POLICY_DENIED:
+            # The approval is good; only whether it is needed, or enough, cannot be known now.
+            return plain_denial(self.ctx, UNAVAILABLE, next_action="retry", retry_after=RETRY_SECONDS)
         # PDP-72: a request without an offer is none.
         action = "none" if verdict.next_action == "request" else verdict.next_action
         waiting = {} if verdict.retry_after is None else {"retry_after": verdict.retry_after}
         return plain_denial(self.ctx, verdict.finding, next_action=action, **waiting)
 
     def _audit(self, session: WriteSession, record: ApprovalRecord, verdict: Verdict, evaluation_id: str) -> None:
+        said = self.standing.said
         audit.append(
             session,
             record.task_id,
@@ -170,6 +185,7 @@ class _Case:
                 "evaluation_id": evaluation_id,
                 "finding": verdict.finding,
                 "policy_version": self.policy.version,
+                **({} if said is None else {"upstream": said}),
             },
             now=self.ctx.clock(),
             evaluation_id=record.evaluation_id,

@@ -2,8 +2,10 @@
 
 The candidates are the entities and actions that the rules file lists, and each is judged by the same rules as an
 evaluation of it would be, with the same facts: whatever a search returns is permitted when asked about by itself, and
-what would need an approval is not returned. Of the entity that is searched for only the type counts; its id and its
-properties are ignored, because a candidate has its own. Long answers come in pages. Nothing is stored.
+what would need an approval is not returned. Where another decision point stands before the rules, it is the one that
+searches, and what the rules deny in so many words is taken out. Of the entity that is searched for only the type
+counts; its id and its properties are ignored, because a candidate has its own. Long answers come in pages. Nothing is
+stored.
 AuthZEN Authorization API, "Search APIs".
 """
 
@@ -18,12 +20,14 @@ import anyio.lowlevel
 
 from arap_service.context import Context
 from arap_service.domain.callers import Caller
-from arap_service.domain.errors import InvalidRequest
+from arap_service.domain.errors import InvalidRequest, SearchUnsupported, UpstreamFailed
 from arap_service.domain.policy import Permit, Policy, Question, judge
+from arap_service.domain.upstream import is_mandatory
 from arap_service.evaluation import refuse_inexact
 from arap_service.protocol.authzen import ActionSearch, InvalidShape, Page, ResourceSearch, SubjectSearch, Wire, parse
 from arap_service.protocol.canonical import Tuple4
 from arap_service.protocol.sealing import SealBroken
+from arap_service.upstream import NotOffered, SearchKind, Upstream, UpstreamUnavailable
 
 MOST_RESULTS: Final = 1000
 """A page is never longer, whatever limit is asked for."""
@@ -38,9 +42,11 @@ Shape = TypeVar("Shape", bound=Wire)
 class _Search:
     """What is searched: candidates by name, each as the entity that is returned, and the question about it.
 
-    `asked` identifies the search among others; a page token belongs to one search.
+    `asked` identifies the search among others; a page token belongs to one search. `request` is how it was asked.
     """
 
+    kind: SearchKind
+    request: Mapping[str, Any]
     names: Iterable[str]
     entity: Callable[[str], dict[str, Any]]
     question: Callable[[dict[str, Any]], Question]
@@ -62,12 +68,15 @@ async def search_subjects(ctx: Context, caller: Caller, request: Mapping[str, An
     Raises:
         InvalidRequest: It has not the shape of such a search, or its page token belongs to another one.
         RateLimited: The caller asks more often than it may; every candidate counts as an evaluation.
+        SearchUnsupported, UpstreamFailed: The decision point that would know cannot search, or not now.
     """
     asked = _parsed(SubjectSearch, request)
     kind, resource, action, context = asked.subject.type, request["resource"], request["action"], _context(request)
     refuse_inexact(Tuple4({}, resource, action, context))
     policy = ctx.policy.current()
     search = _Search(
+        kind="subject",
+        request=request,
         names=policy.entities.get(kind, ()),
         entity=lambda name: {"type": kind, "id": name},
         question=lambda subject: Question(subject, resource, action, context, caller.client_id),
@@ -84,6 +93,8 @@ async def search_resources(ctx: Context, caller: Caller, request: Mapping[str, A
     refuse_inexact(Tuple4(subject, {}, action, context))
     policy = ctx.policy.current()
     search = _Search(
+        kind="resource",
+        request=request,
         names=policy.entities.get(kind, ()),
         entity=lambda name: {"type": kind, "id": name},
         question=lambda resource: Question(subject, resource, action, context, caller.client_id),
@@ -100,6 +111,8 @@ async def search_actions(ctx: Context, caller: Caller, request: Mapping[str, Any
     refuse_inexact(Tuple4(subject, resource, {}, context))
     policy = ctx.policy.current()
     search = _Search(
+        kind="action",
+        request=request,
         names=policy.actions.get(asked.resource.type, ()),
         entity=lambda name: {"name": name},
         question=lambda action: Question(subject, resource, action, context, caller.client_id),
@@ -125,6 +138,10 @@ async def _answer(ctx: Context, caller: Caller, policy: Policy, *, search: _Sear
     ctx.rates.check("evaluation", caller.principal)
     seal = _aad(caller, search)
     place = _place(ctx, search.page, seal)
+    if ctx.upstream is not None:
+        return await _from_upstream(ctx, ctx.upstream, policy, search=search, place=place, seal=seal)
+    if policy.upstream is not None:
+        raise UpstreamFailed
     most = MOST_RESULTS if place.limit is None else min(place.limit, MOST_RESULTS)
     results: list[dict[str, Any]] = []
     after, is_last = place.after, True
@@ -144,6 +161,41 @@ async def _answer(ctx: Context, caller: Caller, policy: Policy, *, search: _Sear
     # A limit of nothing gets nowhere, however often it is asked for: the next page has another one.
     token = "" if is_last else _token(ctx, _Place(after, place.limit or None), seal)
     return {"page": {"next_token": token, "count": len(results)}, "results": results}
+
+
+async def _from_upstream(
+    ctx: Context, upstream: Upstream, policy: Policy, *, search: _Search, place: _Place, seal: str
+) -> dict[str, Any]:
+    """A page of what the decision point upstream finds, without what the rules deny in so many words (PDP-70)."""
+    page = {"token": place.after, "limit": place.limit}
+    page = {name: value for name, value in page.items() if value is not None}
+    asked = {name: value for name, value in search.request.items() if name != "page"}
+    try:
+        found = await upstream.search(search.kind, {**asked, "page": page} if page else asked)
+    except NotOffered:
+        raise SearchUnsupported from None
+    except UpstreamUnavailable as error:
+        ctx.log.warning("upstream_unavailable", code=error.code)
+        raise UpstreamFailed from None
+    entities, token = _page_of(found, members=("name",) if search.kind == "action" else ("type", "id"))
+    if entities is None:
+        ctx.log.warning("upstream_unavailable", code="search_result")
+        raise UpstreamFailed
+    results = [entity for entity in entities if not is_mandatory(judge(policy, search.question(entity)))]
+    following = _token(ctx, _Place(token, place.limit), seal) if token else ""
+    return {"page": {"next_token": following, "count": len(results)}, "results": results}
+
+
+def _page_of(found: Mapping[str, Any], *, members: tuple[str, ...]) -> tuple[list[dict[str, Any]] | None, str]:
+    """The entities of a page from elsewhere, or None when it is not one, and the token of the next page."""
+    results, page = found.get("results"), found.get("page", {})
+    if not isinstance(results, list) or not isinstance(page, dict) or len(results) > MOST_RESULTS:
+        return None, ""
+    for entity in results:
+        if not isinstance(entity, dict) or not all(isinstance(entity.get(name), str) for name in members):
+            return None, ""
+    token = page.get("next_token", "")
+    return (results, token) if isinstance(token, str) else (None, "")
 
 
 def _aad(caller: Caller, search: _Search) -> str:

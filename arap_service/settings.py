@@ -24,6 +24,7 @@ from arap_service.settings_parts import (
     SubscriptionSettings,
     TlsSettings,
     TrustedSigner,
+    UpstreamSettings,
     is_loopback,
     split_bind,
 )
@@ -55,6 +56,7 @@ class Settings(BaseSettings):
     builtin_issuer: BuiltinIssuer = BuiltinIssuer()
     trusted_pdps: tuple[TrustedSigner, ...] = ()
     trusted_services: tuple[TrustedSigner, ...] = ()
+    upstream: UpstreamSettings | None = None
     callbacks: Mapping[str, CallbackSettings] = {}
     subscriptions: Mapping[Annotated[str, Field(pattern=r"^[a-z0-9-]{1,64}$")], SubscriptionSettings] = {}
     clock_skew_seconds: int = Field(default=30, ge=0)
@@ -99,6 +101,7 @@ class Settings(BaseSettings):
         urls = {"identifier": [self.identifier], "jwks_uri": [signer.jwks_uri for signer in signers]}
         urls["subscriptions"] = [subscription.endpoint for subscription in self.subscriptions.values()]
         urls["callbacks"] = [url for callback in self.callbacks.values() for url in callback.endpoints]
+        urls["upstream"] = [] if self.upstream is None else list(self.upstream.urls)
         for key, values in urls.items():
             for parts in map(urlsplit, values):
                 if parts.scheme != "https" and not (self.insecure_loopback and is_loopback(parts.hostname)):

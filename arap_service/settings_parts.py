@@ -165,6 +165,42 @@ class Authenticated(Part):
         return tuple(decode_key(key) for key in self.keys)
 
 
+class UpstreamClient(Part):
+    """How to get a token for the decision point upstream: by client credentials."""
+
+    token_endpoint: Endpoint
+    client_id: str = Field(min_length=1)
+    client_secret: SecretStr
+    scope: str | None = None
+
+
+class UpstreamSettings(Part):
+    """Another decision point whose answers stand; `evaluation_endpoint` is for one without metadata.
+
+    `timeout_seconds` is for one question with everything that it takes, `batch_seconds` for a whole batch.
+    """
+
+    identifier: Identifier
+    evaluation_endpoint: Endpoint | None = None
+    timeout_seconds: float = Field(default=2.0, gt=0, le=30)
+    batch_seconds: float = Field(default=10.0, gt=0, le=60)
+    connections: int = Field(default=32, ge=1, le=1000)
+    bearer: SecretStr | None = None
+    client: UpstreamClient | None = None
+
+    @model_validator(mode="after")
+    def _one_credential(self) -> Self:
+        if self.bearer is not None and self.client is not None:
+            raise ValueError("takes either bearer or client")
+        return self
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Every address that is called."""
+        token_endpoint = None if self.client is None else self.client.token_endpoint
+        return tuple(filter(None, (self.identifier, self.evaluation_endpoint, token_endpoint)))
+
+
 class TlsSettings(Part):
     """Certificate chain and private key, as PEM files, for a service that no proxy with TLS stands before."""
 

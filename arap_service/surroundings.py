@@ -24,6 +24,8 @@ from arap_service.settings_parts import TrustedSigner
 from arap_service.simulator.calling_back import SimulatedOutbound
 from arap_service.simulator.core import Simulator
 from arap_service.store.database import Database
+from arap_service.upstream import Upstream
+from arap_service.yaml_files import SettingsInvalid
 
 
 def utc_now() -> datetime:
@@ -60,9 +62,10 @@ async def open_context(
     checkpoint: Checkpoint = passing,
     outbound: Outbound | None = None,
     fetch: Fetch = fetch_keys,
+    upstream: Upstream | None = None,
     tracer: otel.Tracer | None = None,
 ) -> Context:
-    """Open everything that the settings name; close it with `context.database.aclose()`.
+    """Open everything that the settings name; close it with `context.aclose()`.
 
     Raises:
         SettingsInvalid, PolicyInvalid, StoreUnavailable, OSError: Something is not as configured.
@@ -71,6 +74,8 @@ async def open_context(
     clock = clock if rehearsal is None else rehearsal.clock
     ring = load_ring(settings.key_file)
     policy = PolicySource.open(settings.policy_path)
+    if policy.current().upstream is not None and settings.upstream is None and upstream is None:
+        raise SettingsInvalid(("upstream: is missing, but the rules are made for standing behind one; name it",))
     database = Database.open(settings.database)
     try:
         keys = await Keys.load_or_create(database, ring, clock=clock)
@@ -103,6 +108,7 @@ async def open_context(
         tracer=tracer or otel.get_tracer("arap_service"),
         log=log,
         rehearsal=rehearsal,
+        upstream=upstream or (None if settings.upstream is None else Upstream(settings.upstream, clock=clock)),
     )
     if rehearsal is not None:
         rehearsal.attach(context)

@@ -22,6 +22,7 @@ from arap_service.key_file import write_new_ring
 from arap_service.outbound import Outbound
 from arap_service.settings import Settings
 from arap_service.surroundings import open_context
+from arap_service.upstream import Upstream
 
 IDENTIFIER = "https://approvals.example"
 GATE_SCOPES = ("authzen:evaluate", "arap:submit", "arap:status", "arap:result", "arap:cancel", "arap:report")
@@ -75,15 +76,22 @@ async def service_context(
     checkpoint: Checkpoint = passing,
     outbound: Outbound | None = None,
     fetch: Fetch = fetch_keys,
+    upstream: Upstream | None = None,
 ) -> AsyncIterator[Context]:
     """A context on a database whose tables exist already."""
     context = await open_context(
-        settings, clock=clock, new_id=random_id, checkpoint=checkpoint, outbound=outbound, fetch=fetch
+        settings,
+        clock=clock,
+        new_id=random_id,
+        checkpoint=checkpoint,
+        outbound=outbound,
+        fetch=fetch,
+        upstream=upstream,
     )
     try:
         yield context
     finally:
-        await context.database.aclose()
+        await context.aclose()
 
 
 def token(context: Context, client_id: str, *, scope: str | None = None) -> str:

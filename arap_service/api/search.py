@@ -26,6 +26,13 @@ _PAGE: Final = {
         "properties": {"token": {"type": "string"}, "limit": {"type": "integer", "minimum": 0}},
     }
 }
+_REFUSALS: Final = {
+    **REFUSALS,
+    501: {
+        "description": "Another decision point decides, and offers no such search",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    },
+}
 _NAMED: Final = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
 
 
@@ -57,7 +64,7 @@ router = APIRouter(route_class=DirectRoute, prefix=SEARCH_PATH, tags=["decision 
     "/subject",
     summary="Search subjects",
     response_class=JSONResponse,
-    responses=REFUSALS,
+    responses=_REFUSALS,
     openapi_extra=_search("resource", "action", subject=_KIND, found=ENTITY),
 )
 async def subjects(request: Request) -> Response:
@@ -69,7 +76,7 @@ async def subjects(request: Request) -> Response:
     "/resource",
     summary="Search resources",
     response_class=JSONResponse,
-    responses=REFUSALS,
+    responses=_REFUSALS,
     openapi_extra=_search("subject", "action", resource=_KIND, found=ENTITY),
 )
 async def resources(request: Request) -> Response:
@@ -81,7 +88,7 @@ async def resources(request: Request) -> Response:
     "/action",
     summary="Search actions",
     response_class=JSONResponse,
-    responses=REFUSALS,
+    responses=_REFUSALS,
     openapi_extra=_search("subject", "resource", found=_NAMED),
 )
 async def actions(request: Request) -> Response:

@@ -206,6 +206,25 @@ class StaleVersion(ArapError):
         super().__init__(detail, extra={"current_status": current, "version": version})
 
 
+class SearchUnsupported(ArapError):
+    """The decision point upstream decides, and offers no search of this kind."""
+
+    urn = ProblemType.SEARCH_UNSUPPORTED
+    status = urn.status
+    title = "The decision point upstream offers no such search"
+
+
+class UpstreamFailed(ArapError):
+    """The decision point upstream gave no usable answer where a denial would say nothing true."""
+
+    urn = ProblemType.UPSTREAM_UNAVAILABLE
+    status = urn.status
+    title = "The decision point upstream cannot answer now"
+
+    def __init__(self, retry_after: int = 1) -> None:
+        super().__init__(headers={"Retry-After": str(retry_after)})
+
+
 class PayloadTooLarge(ArapError):
     """The body exceeds the configured size (PDP-13)."""
 

@@ -123,10 +123,14 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """The access is denied and nobody can change that by approving; `rule_id` is absent when no rule matched."""
+    """The access is denied and nobody can change that by approving; `rule_id` is absent when no rule matched.
+
+    `mandatory` is False where no rule denies in so many words, so that another decision point may permit.
+    """
 
     rule_id: str | None
     reason: str
+    mandatory: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +155,23 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Convertible:
+    """Which denials of the decision point upstream may be requested: by their reasons, or for giving none."""
+
+    reasons: frozenset[str] = frozenset()
+    unexplained: bool = False
+
+    def admits(self, reason: str | None) -> bool:
+        """Whether a denial for `reason` is one of them."""
+        return self.unexplained if reason is None else reason in self.reasons
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """A rules file in force; `version` is the SHA-256 of its text in hexadecimal.
 
-    `actions` are the names that an action search considers, by type of resource; rules may know others.
+    `actions` are the names that an action search considers, by type of resource; rules may know others. With `upstream`
+    the rules are made for standing behind another decision point, and permit nothing by themselves.
     """
 
     version: str
@@ -165,6 +182,7 @@ class Policy:
     entities: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     actions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     clients: Mapping[str, tuple[BoolExpression, ...]] = field(default_factory=dict)
+    upstream: Convertible | None = None
 
 
 def judge(policy: Policy, question: Question) -> Judgement:
@@ -185,7 +203,7 @@ def judge(policy: Policy, question: Question) -> Judgement:
                 return _if_bound(rule.judgement, question)
     except ExpressionError:
         return Deny(rule_id, POLICY_ERROR)
-    return Deny(None, NO_MATCH)
+    return Deny(None, NO_MATCH, mandatory=False)
 
 
 def may_submit(policy: Policy, client_id: str, question: Question) -> bool:
@@ -221,7 +239,7 @@ def effect_of(policy: Policy, template: Template, question: Question) -> str | N
 
 def _if_bound(judgement: Judgement, question: Question) -> Judgement:
     if isinstance(judgement, Requestable) and not is_bound(question.context, resource_type=question.resource["type"]):
-        return Deny(judgement.rule_id, UNBOUND)
+        return Deny(judgement.rule_id, UNBOUND, mandatory=False)
     return judgement
 
 

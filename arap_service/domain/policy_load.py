@@ -17,6 +17,7 @@ from arap_service.domain.behaviours import SCRIPTED, Act, BehaviourInvalid, read
 from arap_service.domain.literal_calls import unusable_calls
 from arap_service.domain.policy import (
     DEFAULT_MASK,
+    Convertible,
     Deny,
     Evaluator,
     Permit,
@@ -143,7 +144,14 @@ class _Builder:
             entities=self._entities(),
             actions={kind: tuple(names) for kind, names in self._file.get("actions", {}).items()},
             clients=self._clients(),
+            upstream=self._upstream(),
         )
+
+    def _upstream(self) -> Convertible | None:
+        if "upstream" not in self._file:
+            return None
+        value = self._file["upstream"]
+        return Convertible(frozenset(value.get("convertible", ())), value.get("unexplained", False))
 
     def _entities(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
         entities: Mapping[str, Mapping[str, Mapping[str, Any]]] = self._file.get("entities", {})

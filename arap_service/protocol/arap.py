@@ -72,6 +72,8 @@ class ProblemType(StrEnum):
     RATE_LIMITED = "urn:x-arap:problem:rate-limited"
     INELIGIBLE_APPROVER = "urn:x-arap:problem:ineligible-approver"
     STALE_VERSION = "urn:x-arap:problem:stale-version"
+    SEARCH_UNSUPPORTED = "urn:x-arap:problem:search-unsupported"
+    UPSTREAM_UNAVAILABLE = "urn:x-arap:problem:upstream-unavailable"
 
     @property
     def status(self) -> int:
@@ -99,6 +101,8 @@ _HTTP_STATUS: Final[Mapping[ProblemType, int]] = {
     ProblemType.PAYLOAD_TOO_LARGE: 413,
     ProblemType.RATE_LIMITED: 429,
     ProblemType.INELIGIBLE_APPROVER: 403,
+    ProblemType.SEARCH_UNSUPPORTED: 501,
+    ProblemType.UPSTREAM_UNAVAILABLE: 503,
     ProblemType.STALE_VERSION: 409,
 }
 

@@ -168,7 +168,7 @@ async def test_the_searches_are_described(searcher: httpx2.AsyncClient) -> None:
     required = {SUBJECT: {"subject", "action", "resource"}, ACTION: {"subject", "resource"}}
     for path in PATHS:
         operation = paths[path]["post"]
-        assert set(operation["responses"]) == {"200", "400", "401", "403", "413", "429", "503"}
+        assert set(operation["responses"]) == {"200", "400", "401", "403", "413", "429", "501", "503"}
         assert set(operation["responses"]["400"]["content"]) == {"text/plain"}
         described = operation["requestBody"]["content"]["application/json"]["schema"]
         assert set(described["required"]) == required.get(path, required[SUBJECT])
