@@ -1,0 +1,1 @@
+"""A server written with FastMCP behind the gateway: nothing of the gate is in it."""
