@@ -461,5 +461,6 @@ async def test_a_process_that_is_stopped_while_the_database_is_away_ends_soon_an
             stopped.set()
             group.cancel_scope.cancel()
     task = await kit.task(task_id)
-    assert (task.phase, task.ending) == ((Phase.DONE, Ending.APPROVED_EXECUTED) if comes_back else (Phase.CLAIMED, None))
+    known = (Phase.DONE, Ending.APPROVED_EXECUTED) if comes_back else (Phase.CLAIMED, None)
+    assert (task.phase, task.ending) == known
     assert len(kit.tool.calls) == 1

@@ -4,6 +4,7 @@ import httpx2
 import pytest
 from opentelemetry import baggage, context, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from pydantic import JsonValue
 
 from mcp_gate.arap import ArapBackend
 from mcp_gate.arap_channel import Channel
@@ -12,7 +13,7 @@ from mcp_gate.settings import Backend
 from tests.clock import FakeClock
 from tests.gate.scripted_service import HOST, ScriptedService
 
-QUESTION = {
+QUESTION: dict[str, JsonValue] = {
     "subject": {"type": "identity", "id": "alice"},
     "action": {"name": "tools/call"},
     "resource": {"type": "tool", "id": "read"},
