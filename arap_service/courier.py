@@ -15,6 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 import anyio
+from opentelemetry.trace import SpanKind
 from pydantic import JsonValue
 
 from arap_service import audit
@@ -47,6 +48,7 @@ from arap_service.store.deliveries import (
     task_of_delivery,
 )
 from arap_service.store.tables import Delivery, DeliveryAttempt
+from arap_service.tracing import continued, current_traceparent, spanning
 
 TOPIC: Final = "deliveries"
 """What to ring after committing a delivery."""
@@ -134,7 +136,15 @@ class Courier:
         endpoint = parcel.delivery.endpoint
         try:
             self._ctx.checkpoint("courier.before_send")
-            outcome = await self._send(parcel)
+            with spanning(
+                self._ctx.tracer,
+                "arap.deliver",
+                kind=SpanKind.CLIENT,
+                parent=continued(parcel.delivery.traceparent),
+                attributes={"arap.delivery_id": parcel.delivery.id, "arap.event": parcel.delivery.event},
+            ) as span:
+                outcome = await self._send(parcel)
+                span.set_attribute("arap.outcome", _error(outcome) or "accepted")
             self._ctx.checkpoint("courier.after_send")
             await self._record(parcel.delivery, outcome)
         except Exception:  # the top of a worker; the lease ends and the delivery is tried again
@@ -241,7 +251,8 @@ def _headers(webhook_id: str, body: bytes, configured: Authenticated, *, now: da
         headers |= sign(body, webhook_id=webhook_id, at=now, keys=configured.signing_keys)
     if configured.bearer is not None:
         headers["Authorization"] = f"Bearer {configured.bearer.get_secret_value()}"
-    return headers
+    traceparent = current_traceparent()
+    return headers if traceparent is None else headers | {"traceparent": traceparent}
 
 
 def _status(decision: Decision) -> DeliveryStatus:

@@ -238,7 +238,10 @@ class SubscriptionSettings(Authenticated):
 
 
 class Limits(Part):
-    """Bounds on what a caller can make us do; rates are per caller and minute."""
+    """Bounds on what a caller can make us do.
+
+    Rates are per caller and minute, and each instance counts for itself; open requests are counted over all of them.
+    """
 
     max_body_bytes: int = Field(default=2_097_152, ge=1024)
     max_depth: int = Field(default=128, ge=16, le=512)
@@ -247,6 +250,7 @@ class Limits(Part):
     polls_per_minute: int = Field(default=6000, ge=1)
     evaluations_per_minute: int = Field(default=600_000, ge=1)
     requestable_denials_per_minute: int = Field(default=600, ge=1)
+    open_requests_per_client: int = Field(default=10_000, ge=1)
     poll_seconds: int = Field(default=5, ge=1)
     checkpoint_seconds: int = Field(default=60, ge=1, le=86400)
     signed_approval_seconds: int = Field(default=900, ge=1, le=3600)  # PDP-66: nobody can revoke a signed state

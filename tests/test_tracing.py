@@ -2,25 +2,51 @@
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
 from arap_service import tracing
+from arap_service.courier import Courier
+from arap_service.outbound import Answer, Outbound
 from arap_service.yaml_files import SettingsInvalid
 from tests.clock import FakeClock
 from tests.peers import EVALUATION, POLICY, Peers, peers, question
-from tests.service import service_context, settings_for
+from tests.service import CALLBACK, service_context, settings_for
 from tests.test_canaries import CANARY, faults
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
+
+
+class Recording(Outbound):
+    """The way out for callbacks, which remembers headers instead of dialling."""
+
+    def __init__(self) -> None:
+        super().__init__(resolver=public)
+        self.sent: list[Mapping[str, str]] = []
+
+    async def post(
+        self, url: str, *, content: bytes, headers: Mapping[str, str], allow: Collection[str] = ()
+    ) -> Answer:
+        self.sent.append(headers)
+        return Answer(503 if len(self.sent) == 1 else 204, None)
+
+
+async def public(_host: str, _port: int) -> list[str]:
+    return ["8.8.8.8"]
+
+
+@pytest.fixture
+def outbound() -> Recording:
+    return Recording()
 
 
 @pytest.fixture
@@ -31,11 +57,13 @@ def spans() -> Iterator[InMemorySpanExporter]:
 
 
 @pytest.fixture
-async def both(service_url: str, tmp_path: Path, clock: FakeClock, spans: InMemorySpanExporter) -> AsyncIterator[Peers]:
+async def both(
+    service_url: str, tmp_path: Path, clock: FakeClock, spans: InMemorySpanExporter, outbound: Recording
+) -> AsyncIterator[Peers]:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(spans))
     settings = settings_for(tmp_path, database=service_url, policy=POLICY)
-    async with service_context(settings, clock=clock) as context:
+    async with service_context(settings, clock=clock, outbound=outbound) as context:
         opened = peers(replace(context, tracer=provider.get_tracer("test")))
         yield opened
         await opened.aclose()
@@ -85,6 +113,53 @@ async def test_submission_and_decision_are_spans_with_what_came_of_them(
         "urn:openid:authzen:access-request:error:invalid_task_state",
     ]
     assert [each.get("arap.task_id") for each in outcomes] == [task["id"], None]
+
+
+@pytest.mark.anyio
+async def test_every_attempt_of_a_callback_belongs_to_the_trace_of_the_decision_that_caused_it(
+    both: Peers, spans: InMemorySpanExporter, outbound: Recording, clock: FakeClock
+) -> None:
+    """The courier works later and elsewhere, so the trace goes by way of the row."""
+    task = await both.task(callback={"endpoint": CALLBACK})
+    both.resolver.headers["traceparent"] = PARENT
+    await both.decide(task["id"])
+    courier = Courier(both.context, jitter=lambda: 0.5)
+    assert await courier.round() == 1
+    clock.advance(3600)
+    assert await courier.round() == 1
+    delivering = [span for span in spans.get_finished_spans() if span.name == "arap.deliver"]
+    assert [dict(span.attributes or {})["arap.outcome"] for span in delivering] == ["status_503", "accepted"]
+    contexts = [span.context for span in delivering if span.context is not None]
+    assert [headers["traceparent"] for headers in outbound.sent] == [
+        f"00-{TRACE}-{context.span_id:016x}-01" for context in contexts
+    ]
+    deciding = named(spans)["arap.decide"].context
+    assert deciding is not None
+    assert {span.parent.span_id for span in delivering if span.parent is not None} == {deciding.span_id}
+
+
+@pytest.mark.anyio
+async def test_without_an_sdk_the_trace_of_the_decision_is_handed_on_as_it_came(
+    both: Peers, outbound: Recording
+) -> None:
+    plain = peers(replace(both.context, tracer=trace.NoOpTracer()))
+    task = await plain.task(callback={"endpoint": CALLBACK})
+    plain.resolver.headers["traceparent"] = PARENT
+    await plain.decide(task["id"])
+    await Courier(plain.context, jitter=lambda: 0.5).round()
+    await plain.aclose()
+    assert [headers["traceparent"] for headers in outbound.sent] == [PARENT]
+
+
+@pytest.mark.anyio
+async def test_a_callback_of_an_untraced_decision_carries_no_trace(both: Peers, outbound: Recording) -> None:
+    plain = peers(replace(both.context, tracer=trace.NoOpTracer()))
+    task = await plain.task(callback={"endpoint": CALLBACK})
+    await plain.decide(task["id"])
+    await Courier(plain.context, jitter=lambda: 0.5).round()
+    await plain.aclose()
+    assert len(outbound.sent) == 1
+    assert "traceparent" not in outbound.sent[0]
 
 
 @pytest.mark.anyio

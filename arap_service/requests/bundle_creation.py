@@ -17,6 +17,7 @@ from arap_service.protocol.arap import TaskStatus, format_instant
 from arap_service.protocol.bundles import bundle_hash
 from arap_service.protocol.canonical import binding_hash, digest
 from arap_service.records import Part
+from arap_service.requests.caps import check_open
 from arap_service.requests.creation import (
     Order,
     add_steps,
@@ -66,6 +67,8 @@ def create_bundle(ctx: Context, session: WriteSession, bundle: Bundle, orders: S
         session.on_commit(REQUESTS)
     status_code = 202 if is_open else 201
     _remember(session, task, orders, status_code)
+    if is_open:
+        check_open(ctx, session, task.client_id)
     return task, status_code
 
 

@@ -20,6 +20,7 @@ from arap_service.domain.workflow import Completed, Ended, Evaluation, Progress,
 from arap_service.protocol.arap import TaskStatus
 from arap_service.protocol.canonical import TOOL_CALL, Tuple4, binding_hash, digest
 from arap_service.records import Part, task_seal
+from arap_service.requests.caps import check_open
 from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, record, transition_of
 from arap_service.requests.intake import Intake
 from arap_service.requests.proof import Proof
@@ -76,6 +77,8 @@ def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int
     if status_code == 202:
         session.on_commit(REQUESTS)
     remember(session, task, order, status_code, token=order.proof.token)
+    if status_code == 202:
+        check_open(ctx, session, order.caller.client_id)
     return task, status_code
 
 

@@ -26,6 +26,7 @@ from arap_service.short_tokens import sign_short
 from arap_service.store import items, tasks
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Approval, Delivery, Task
+from arap_service.tracing import current_traceparent
 
 DELIVERIES: Final = "deliveries"
 """Topic that the courier waits for."""
@@ -262,6 +263,7 @@ def _notify(ctx: Context, session: WriteSession, task: Task, status: TaskStatus,
             event=status.value,
             created_at=now,
             next_at=now,
+            traceparent=current_traceparent(),
             body_sealed=sealed,
         )
     )

@@ -44,6 +44,12 @@ def open_tasks(session: Session) -> list[OpenTasks]:
     return [OpenTasks(template_id, count, oldest) for template_id, count, oldest in rows]
 
 
+def has_more_open(session: Session, client_id: str, *, than: int) -> bool:
+    """Whether the client has more pending requests than this; looks at one more than that at most."""
+    found = select(col(Task.id)).where(col(Task.client_id) == client_id, col(Task.status) == "pending")
+    return session.execute(found.offset(than).limit(1)).first() is not None
+
+
 def backlog(session: Session) -> Backlog:
     """What the courier still has to do, and what it has given up."""
     rows = session.execute(

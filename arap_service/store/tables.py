@@ -61,6 +61,7 @@ class Task(Row, table=True):
         # ARS-37: the path by evaluation id has no jti, so this index is its replay marker.
         _unique_where("uq_task_open", "evaluation_id", "submitter", "client_id", where="status = 'pending'"),
         _index_where("ix_task_due", "pending_until", where="status = 'pending'"),
+        _index_where("ix_task_open_client", "client_id", where="status = 'pending'"),
         Index("ix_task_queue", "status", "pending_until", "id"),
         Index("ix_task_newest", "created_at", "id"),
         Index("ix_task_subject", "subject_id", "created_at"),
@@ -318,6 +319,7 @@ class Delivery(Row, table=True):
     earlier_attempts: int = Field(default=0, sa_column_kwargs=_ZERO)  # those before that
     lease_owner: str | None = None
     lease_until: datetime | None = None
+    traceparent: str | None = None  # the trace of what caused it, in the form of W3C Trace Context
     body_sealed: bytes  # with the task's data key
 
 

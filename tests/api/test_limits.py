@@ -1,13 +1,14 @@
 """How often one caller may submit and poll: ARS-06, PDP-13."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from arap_service.rates import Rates
 from tests.clock import FakeClock
-from tests.peers import POLICY, REQUEST, Peers, peers
+from tests.peers import POLICY, REQUEST, Peers, peers, question
 from tests.service import service_context, settings_for
 
 
@@ -68,3 +69,30 @@ def test_memory_of_callers_is_bounded(clock: FakeClock) -> None:
     clock.advance(-7200)
     rates.take("poll", "one more")
     assert len(rates._due) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("ARS-06")
+async def test_a_client_with_as_many_open_requests_as_it_may_have_waits_for_decisions_whatever_instance_it_asks(
+    tmp_path: Path, service_url: str, clock: FakeClock
+) -> None:
+    """Counted in the database: a second instance refuses as well, a repetition is no new request, others go on."""
+    settings = settings_for(tmp_path, database=service_url, policy=POLICY, limits={"open_requests_per_client": 2})
+    async with service_context(settings, clock=clock) as one, service_context(settings, clock=clock) as other:
+        here, there = peers(one), peers(other)
+        body = await here.denied(question(1))
+        first = await here.gate.post(REQUEST, json=body, headers={"Idempotency-Key": "first"})
+        assert (await there.submit(question(2))).status_code == 202
+        third = await there.denied(question(3))
+        refused = await there.gate.post(REQUEST, json=third)
+        assert (refused.status_code, refused.json()["type"]) == (429, "urn:x-arap:problem:rate-limited")
+        assert refused.headers["retry-after"] == "60"
+        repeated = await there.gate.post(REQUEST, json=body, headers={"Idempotency-Key": "first"})
+        assert repeated.json() == first.json()
+        assert (await here.submit(question(1, tool="small_transfer"))).status_code == 201  # it is not left open
+        stranger = replace(here, gate=here.stranger)
+        assert (await stranger.submit(question(4))).status_code == 202
+        assert (await here.decide(first.json()["task"]["id"])).status_code == 200
+        assert (await there.gate.post(REQUEST, json=third)).status_code == 202, "the refusal has spent nothing"
+        await here.aclose()
+        await there.aclose()

@@ -21,7 +21,12 @@ ARAP: Final = python("-c", "from arap_service.cli import main; main()")
 SCOPES: Final = ("authzen:evaluate", "arap:submit", "arap:status", "arap:result", "arap:cancel", "arap:report")
 EVALUATION: Final = "/access/v1/evaluation"
 SUBMISSION: Final = "/access/v1/request"
-RATES: Final = ("evaluations_per_minute", "submissions_per_minute", "requestable_denials_per_minute")
+RATES: Final = (
+    "evaluations_per_minute",
+    "submissions_per_minute",
+    "requestable_denials_per_minute",
+    "open_requests_per_client",
+)
 POLL_SECONDS: Final = 3600
 """Tasks that wait are not polled while something else is measured."""
 _NO_LIMIT: Final = 1_000_000_000

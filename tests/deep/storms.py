@@ -47,7 +47,11 @@ SEED = int(os.environ.get("ARAP_STORM_SEED", "1"))
 ROUNDS = int(os.environ.get("ARAP_STORM_ROUNDS", "25"))
 ENDS = frozenset({"task_approved", "task_denied", "task_cancelled", "task_expired"})
 DISPOSITION = "io.modelcontextprotocol/tool-approval-disposition"
-RATES = {"requestable_denials_per_minute": 10**6, "submissions_per_minute": 10**6}
+RATES = {
+    "requestable_denials_per_minute": 10**6,
+    "submissions_per_minute": 10**6,
+    "open_requests_per_client": 10**6,
+}
 
 DECIDERS: Mapping[str, Sequence[str | Caller]] = {
     "wire_transfer": ("ann", "bob", RISK_ENGINE),
