@@ -10,10 +10,11 @@ from typing import Annotated, Any, Final
 import anyio
 import typer
 
-from mcp_gate.backend import DecisionPointUnavailable, Permit
+from mcp_gate.backend import DecisionPointUnavailable, Denial, Permit
 from mcp_gate.errors import GateError
 from mcp_gate.explaining import Explanation, caller_for, claims_of_token, explain_call, explain_method, is_method
-from mcp_gate.runtime import Parts, open_backend
+from mcp_gate.local.backend import judge
+from mcp_gate.runtime import open_arap
 from mcp_gate.settings import ConfigurationInvalid, GateSettings, load_settings
 from mcp_gate.templates import Json
 
@@ -72,18 +73,23 @@ def _print(explained: Explanation) -> None:
 
 async def _evaluate(settings: GateSettings, explained: Explanation) -> int:
     status = 0
-    async with open_backend(settings, Parts()) as backend:
-        for question in explained.questions:
-            try:
-                decision = await backend.evaluate(question)
-            except DecisionPointUnavailable:
-                raise ConfigurationInvalid("backend: the decision point gave no decision; is it running?") from None
-            answer: Json = {"decision": isinstance(decision, Permit)}
-            if not isinstance(decision, Permit):
-                answer |= {"reason": decision.reason, "requestable": decision.requestable}
-                status = DENIED
-            typer.echo(json.dumps(answer, ensure_ascii=False))
+    for decision in await _decisions(settings, explained):
+        answer: Json = {"decision": isinstance(decision, Permit)}
+        if not isinstance(decision, Permit):
+            answer |= {"reason": decision.reason, "requestable": decision.requestable}
+            status = DENIED
+        typer.echo(json.dumps(answer, ensure_ascii=False))
     return status
+
+
+async def _decisions(settings: GateSettings, explained: Explanation) -> list[Permit | Denial]:
+    if settings.local is not None:
+        return [judge(settings.local, question) for question in explained.questions]
+    async with open_arap(settings) as backend:
+        try:
+            return [await backend.evaluate(question) for question in explained.questions]
+        except DecisionPointUnavailable:
+            raise ConfigurationInvalid("backend: the decision point gave no decision; is it running?") from None
 
 
 def _member(item: str) -> tuple[str, Any]:

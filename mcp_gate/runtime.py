@@ -16,6 +16,7 @@ import structlog
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 
+from arap_service.protocol.sealing import KeyRing
 from mcp_gate import migrate
 from mcp_gate.arap import ArapBackend
 from mcp_gate.arap_channel import Channel, open_http
@@ -30,8 +31,9 @@ from mcp_gate.engine import Engine
 from mcp_gate.errors import InvalidParams, Unavailable
 from mcp_gate.executor import DeferredExecutor
 from mcp_gate.limits import Limits
+from mcp_gate.local.backend import LocalBackend
 from mcp_gate.mapping import map_call
-from mcp_gate.settings import GateSettings, load_ring
+from mcp_gate.settings import ConfigurationInvalid, GateSettings, load_ring
 from mcp_gate.store import TaskStore
 from mcp_gate.texts import Wording
 from mcp_gate.tools import Catalogue, EmbeddedTools, KnownTool
@@ -131,7 +133,7 @@ async def open_runtime(
     await anyio.to_thread.run_sync(migrate.upgrade, settings.database)
     store = TaskStore.open(settings.database, ring)
     try:
-        async with open_backend(settings, parts) as backend:
+        async with open_backend(settings, parts, store=store, ring=ring) as backend:
             executor = DeferredExecutor(server, lifespan_state)
             catalogue = parts.catalogue or EmbeddedTools(owner, settings.tools, list_tools=executor.list_tools)
             engine = Engine(
@@ -143,7 +145,11 @@ async def open_runtime(
                 new_id=parts.new_id,
                 checkpoint=parts.checkpoint,
                 limits=engine_limits(settings),
-                wording=Wording(envelope=settings.envelope, show_decision_text=settings.show_decision_text),
+                wording=Wording(
+                    envelope=settings.envelope,
+                    show_decision_text=settings.show_decision_text,
+                    request_tools=settings.request_tools,
+                ),
                 instance=settings.instance,
                 match_client=settings.match_client,
                 serve_approvals=settings.serve_approvals,
@@ -171,14 +177,28 @@ async def _at_work(runtime: Runtime) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def open_backend(settings: GateSettings, parts: Parts) -> AsyncIterator[ApprovalBackend]:
+async def open_backend(
+    settings: GateSettings, parts: Parts, *, store: TaskStore, ring: KeyRing
+) -> AsyncIterator[ApprovalBackend]:
     """The backend that the settings describe, for as long as the block lasts, unless `parts` bring another."""
     if parts.backend is not None:
         yield parts.backend
         return
+    if settings.local is not None:
+        yield LocalBackend(settings.local, store.database, ring, clock=parts.clock, new_id=parts.new_id)
+        return
+    async with open_arap(settings, clock=parts.clock) as backend:
+        yield backend
+
+
+@asynccontextmanager
+async def open_arap(settings: GateSettings, *, clock: Callable[[], datetime] = _now) -> AsyncIterator[ArapBackend]:
+    """The decision point and access request service that the settings name, for as long as the block lasts."""
+    if settings.backend is None:
+        raise ConfigurationInvalid("backend: is missing; without it no decision point can be asked")
     async with open_http(timeout_seconds=settings.backend.timeout_seconds) as http:
-        channel = Channel(settings.backend, http=http, clock=parts.clock, insecure_loopback=settings.insecure_loopback)
-        callback = settings.backend.callback
+        channel = Channel(settings.backend, http=http, clock=clock, insecure_loopback=settings.insecure_loopback)
+        callback = settings.callback
         yield ArapBackend(channel, callback_endpoint=None if callback is None else callback.endpoint)
 
 

@@ -122,6 +122,7 @@ def test_values_at_their_bounds_are_taken() -> None:
     limits = {"result_retention_seconds": 315_360_000, "poll_interval_seconds": 86_400}
     changes = {**calling_back(key=f"whsec_{KEY}", previous_key=KEY), **behind("https://upstream.example/mcp")}
     settings = parse_settings(merged(GATEWAY, limits=limits, database="postgresql://u@h/db", **changes))
+    assert settings.backend is not None
     assert settings.backend.callback is not None
     assert settings.backend.callback.keys() == (b"k" * 32, b"k" * 32)
     assert parse_settings(merged(GATEWAY, **behind("http://127.0.0.1:9/mcp"))).upstream is not None
@@ -159,6 +160,7 @@ def test_the_environment_overrides_the_file(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("MCP_GATE_BACKEND__CLIENT_SECRET", "s")
     settings = load_settings(file)
     assert settings.server_name == "other"
+    assert settings.backend is not None
     assert settings.backend.identifier == "https://pdp.example"
     assert settings.backend.client_id == "gate"
 

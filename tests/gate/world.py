@@ -77,6 +77,7 @@ class World:
     def parts(self, settings: GateSettings, **changes: Any) -> Parts:
         """Parts whose backend is the scripted service."""
         http = httpx2.AsyncClient(transport=self.service.transport())
+        assert settings.backend is not None
         channel = Channel(settings.backend, http=http, clock=lambda: datetime.now(UTC))
         callback = settings.backend.callback
         backend = ArapBackend(channel, callback_endpoint=None if callback is None else callback.endpoint)
