@@ -8,6 +8,7 @@ Profile, "Requestable Denial Context", "Denial Binding Artifacts".
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from arap_service import audit
 from arap_service.context import Context
@@ -201,6 +202,10 @@ def _context(ctx: Context, denied: _Denied, requestable: Requestable, token: str
         request["binding_token"] = token
     if template.request_schema is not None:
         request["request_schema_url"] = request_schema_url(ctx.settings.identifier, template.id)  # PDP-46
+        if template.catalogs:  # PDP-45, ARS-112
+            request["request_catalogs_url"] = catalogs_url(
+                ctx.settings.identifier, template.id, evaluation_id=denied.evaluation_id
+            )
     return {
         "evaluation_id": denied.evaluation_id,
         "evaluated_at": format_instant(denied.now),
@@ -212,3 +217,8 @@ def _context(ctx: Context, denied: _Denied, requestable: Requestable, token: str
 def request_schema_url(identifier: str, template_id: str) -> str:
     """Where the request schema of a template is published."""
     return f"{identifier}/access/v1/request-schemas/{template_id}"
+
+
+def catalogs_url(identifier: str, template_id: str, *, evaluation_id: str) -> str:
+    """Where it is said which fields are chosen from which catalog, for this denial."""
+    return f"{identifier}/access/v1/request-catalogs/{template_id}?{urlencode({'evaluation_id': evaluation_id})}"

@@ -89,6 +89,7 @@ async def open_context(
         "poll": limits.polls_per_minute,
         "denial": limits.requestable_denials_per_minute,
         "evaluation": limits.evaluations_per_minute,
+        "catalog": limits.catalog_calls_per_minute,
     }
     metrics = Metrics(per_minute)
     log: Any = structlog.get_logger("arap")

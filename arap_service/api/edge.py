@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from arap_service.api.problems import problem
 from arap_service.domain.errors import PayloadTooLarge
 
-PROBLEM_PATHS: Final = ("/access/v1/request", "/resolver/", "/issuer/")
+PROBLEM_PATHS: Final = ("/access/v1/request", "/access/v1/catalogs/", "/resolver/", "/issuer/")
 _REQUEST_ID: Final = b"x-request-id"
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 

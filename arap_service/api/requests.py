@@ -156,6 +156,7 @@ def _accepted(status: int, description: str) -> dict[int | str, dict[str, Any]]:
             errors.TaskExpired,
             errors.PayloadTooLarge,
             errors.InputInvalid,
+            errors.CatalogValueRejected,
             errors.RateLimited,
         ),
     },

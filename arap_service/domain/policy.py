@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from arap_service.domain.behaviours import Act
+from arap_service.domain.catalogs import Catalog, CatalogField
 from arap_service.domain.tool_calls import UNBOUND, flaw_of, hides_arguments, is_bound
 from arap_service.domain.workflow import Evaluation, Voice
 from arap_service.protocol.canonical import TOOL_CALL
@@ -104,6 +105,7 @@ class Template:
     approval_seconds: int = 900
     retention_seconds: int = 86400
     request_schema: Mapping[str, Any] | None = None
+    catalogs: Mapping[str, CatalogField] = field(default_factory=dict)
     reveal: Literal["whole"] | tuple[str, ...] = "whole"
     reveal_reason: bool = True
     mask: tuple[str, ...] = DEFAULT_MASK
@@ -182,6 +184,7 @@ class Policy:
     entities: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     actions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     clients: Mapping[str, tuple[BoolExpression, ...]] = field(default_factory=dict)
+    catalogs: Mapping[str, Catalog] = field(default_factory=dict)
     upstream: Convertible | None = None
 
 

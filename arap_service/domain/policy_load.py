@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import jsonschema_rs
 
 from arap_service.domain.behaviours import SCRIPTED, Act, BehaviourInvalid, read_act
+from arap_service.domain.catalog_load import read_catalogs, read_fields
 from arap_service.domain.literal_calls import unusable_calls
 from arap_service.domain.policy import (
     DEFAULT_MASK,
@@ -127,6 +128,7 @@ class _Builder:
         self._file: dict[str, Any] = source.value
         self._environment = Environment(_VARIABLES)
         self._never = self._environment.compile_bool("false")
+        self._catalogs = read_catalogs(self._file, self._condition, source.report)
 
     def build(self, version: str) -> Policy:
         templates = {
@@ -144,6 +146,7 @@ class _Builder:
             entities=self._entities(),
             actions={kind: tuple(names) for kind, names in self._file.get("actions", {}).items()},
             clients=self._clients(),
+            catalogs=self._catalogs,
             upstream=self._upstream(),
         )
 
@@ -196,6 +199,7 @@ class _Builder:
         self._unique(value.get("evaluators", []), *path, "evaluators")
         if "request_schema" in value:
             self._check_request_schema(value["request_schema"], (*path, "request_schema"))
+        fields = read_fields(value, self._catalogs, self._source.report, path=path)
         reveal = value.get("reveal", "whole")
         return Template(
             id=name,
@@ -210,6 +214,7 @@ class _Builder:
                 )
                 for index, each in enumerate(value.get("evaluators", []))
             ),
+            catalogs=fields,
             effect=self._sentence(value["effect"], (*path, "effect")) if "effect" in value else None,
             provisioned=self._condition(value["provisioned"], (*path, "provisioned"))
             if "provisioned" in value

@@ -71,8 +71,9 @@ async def _orders(
                 ctx,
                 caller,
                 item if index == last else _without_callback(item),
+                policy=policy,
                 template=template,
-                actor=proof.bound.actor,
+                proof=proof,
                 now=now,
             )
         except (InputInvalid, CatalogValueRejected) as fault:

@@ -67,7 +67,7 @@ async def _submit_one(ctx: Context, attempt: Attempt, intake: Intake) -> Submitt
         judged = judge(policy, Question(*proof.about, client_id=caller.client_id))
         template = template_of(policy, judged, proof)
         wishes = await check_wishes(
-            ctx, caller, intake, template=template, actor=proof.bound.actor, now=now
+            ctx, caller, intake, policy=policy, template=template, proof=proof, now=now
         )  # 13 to 15
     except ArapError:
         # What was made before goes before every fault of what follows; looked up here only when there is a fault,

@@ -6,7 +6,7 @@ nothing here widens what was denied (ARS-107). Catalogue section 1.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import jsonschema_rs
@@ -14,15 +14,21 @@ import jsonschema_rs
 from arap_service.context import Context
 from arap_service.domain.actors import Chain
 from arap_service.domain.callers import Caller
-from arap_service.domain.errors import ActorUnverified, CallbackRejected, InputInvalid
-from arap_service.domain.policy import Template
+from arap_service.domain.catalogs import catalog_tuple, check_values
+from arap_service.domain.errors import ActorUnverified, CallbackRejected, CatalogValueRejected, InputInvalid
+from arap_service.domain.policy import Policy, Question, Template, facts_of
 from arap_service.domain.policy_load import refuse_to_fetch
 from arap_service.outbound import DestinationRefused
 from arap_service.protocol.arap import TERMINAL, parse_instant
 from arap_service.protocol.canonical import json_pointer
+from arap_service.protocol.expressions import ExpressionError
 from arap_service.requests.intake import Intake
+from arap_service.requests.proof import Proof
+from arap_service.store import tasks
 
 EVENTS: Final = frozenset(status.value for status in TERMINAL)
+_OLDEST: Final = timedelta(hours=1)
+"""No denial lasts longer than the schema of the rules file lets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +81,46 @@ def check_input(template: Template, intake: Intake, *, now: datetime) -> datetim
     return until
 
 
+async def check_catalogs(
+    ctx: Context, caller: Caller, intake: Intake, *, policy: Policy, template: Template, proof: Proof, now: datetime
+) -> None:
+    """Step 14 as well: every value of a catalog may still be requested for what was denied (ARS-109).
+
+    Raises:
+        CatalogValueRejected: One may not; the errors name place and code, never the value.
+    """
+    if not template.catalogs:
+        return
+    bound = proof.bound
+    denial = await ctx.database.read(lambda session: tasks.find_denial(session, bound.evaluation_id or ""))
+    about = catalog_tuple(intake.about, bound.members)
+    try:
+        facts = facts_of(policy, Question(*about, client_id=caller.client_id))
+    except ExpressionError:
+        facts = None
+    errors = check_values(
+        template.catalogs,
+        policy.catalogs,
+        {"context": intake.about.context, "requested_access": intake.requested_access},
+        facts=facts,
+        # A denial that is not on record here may be as old as one can be.
+        denied_at=now - _OLDEST if denial is None else denial.evaluated_at,
+    )
+    if errors:
+        raise CatalogValueRejected(extra={"errors": errors})
+
+
 async def check_wishes(
-    ctx: Context, caller: Caller, intake: Intake, *, template: Template, actor: Chain, now: datetime
+    ctx: Context, caller: Caller, intake: Intake, *, policy: Policy, template: Template, proof: Proof, now: datetime
 ) -> Wishes:
     """Steps 13 to 15, in this order.
 
     Raises:
-        ActorUnverified, InputInvalid, CallbackRejected: The first of them that fails.
+        ActorUnverified, InputInvalid, CatalogValueRejected, CallbackRejected: The first of them that fails.
     """
-    check_actor(caller, actor)
+    check_actor(caller, proof.bound.actor)
     until = check_input(template, intake, now=now)
+    await check_catalogs(ctx, caller, intake, policy=policy, template=template, proof=proof, now=now)
     callback = intake.submission.callback
     if callback is None:
         return Wishes(until, None, (), None)

@@ -89,6 +89,8 @@ def test_every_member_of_a_template_arrives() -> None:
                 "requested_access": {"type": "object"},
             },
         },
+        "catalogs": {},
+        "script": (),
         "reveal": ("/to", "/a~1b"),
         "reveal_reason": False,
         "mask": ("pin",),
