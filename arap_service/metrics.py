@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from arap_service.store.operation import Backlog, OpenTasks
+from arap_service.store.operation import AuditLog, Backlog, OpenTasks
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 OTHER: Final = "other"
@@ -31,6 +31,7 @@ class Stored:
 
     tasks: tuple[OpenTasks, ...]
     backlog: Backlog
+    audit: AuditLog
     at: datetime
 
 
@@ -158,6 +159,7 @@ class _Figures(Collector):
         if self._stored is not None:
             yield from _tasks(self._stored, self._rules.templates)
             yield from _deliveries(self._stored)
+            yield from _audit(self._stored)
 
 
 def _tasks(stored: Stored, templates: Collection[str]) -> Iterator[Metric]:
@@ -186,6 +188,19 @@ def _deliveries(stored: Stored) -> Iterator[Metric]:
         "arap_oldest_delivery_seconds",
         "How long the oldest waiting delivery has been waiting; 0 if none is.",
         value=_age(found.oldest, stored.at),
+    )
+
+
+def _audit(stored: Stored) -> Iterator[Metric]:
+    found = stored.audit
+    yield GaugeMetricFamily("arap_audit_entries", "Entries of the audit log.", value=found.entries)
+    yield GaugeMetricFamily(
+        "arap_audit_signed_entries", "Entries of the audit log that a signed checkpoint covers.", value=found.covered
+    )
+    yield GaugeMetricFamily(
+        "arap_audit_checkpoint_age_seconds",
+        "How long ago the newest checkpoint was signed; 0 while there is none.",
+        value=_age(found.signed_at, stored.at),
     )
 
 

@@ -11,7 +11,7 @@ from arap_service.courier import Courier
 from arap_service.metrics import InForce, Metrics, Stored
 from arap_service.outbound import Outbound
 from arap_service.store.database import Database, StoreUnavailable
-from arap_service.store.operation import Backlog, OpenTasks
+from arap_service.store.operation import AuditLog, Backlog, OpenTasks
 from tests.clock import START, FakeClock
 from tests.peers import EVALUATION, POLICY, REQUEST, RESOLVER, Peers, peers, question
 from tests.service import CALLBACK, CLIENTS, client, service_context, settings_for
@@ -156,6 +156,7 @@ def test_templates_that_no_rule_names_any_more_are_one_label() -> None:
     stored = Stored(
         tuple(OpenTasks(name, 2, START) for name in ("kept", "gone", "long-gone")),
         Backlog(0, None, 0, 0),
+        AuditLog(7, 5, START),
         START + timedelta(seconds=9),
     )
     text = Metrics({}).exposition(InForce("v", is_newer_refused=False, templates={"kept", "new"}), stored).decode()
@@ -166,3 +167,6 @@ def test_templates_that_no_rule_names_any_more_are_one_label() -> None:
         'arap_open_requests{template="other"}': 4,
     }
     assert found["arap_oldest_open_request_seconds"] == 9
+    assert found["arap_audit_entries"] == 7
+    assert found["arap_audit_signed_entries"] == 5
+    assert found["arap_audit_checkpoint_age_seconds"] == 9

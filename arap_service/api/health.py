@@ -60,7 +60,8 @@ async def exposition(ctx: Context) -> bytes:
     now = ctx.clock()
 
     def work(session: ReadSession) -> Stored:
-        return Stored(tuple(operation.open_tasks(session)), operation.backlog(session), now)
+        tasks = tuple(operation.open_tasks(session))
+        return Stored(tasks, operation.backlog(session), operation.audit_log(session), now)
 
     try:
         stored = await ctx.database.look(work, seconds=MOST_SECONDS)

@@ -10,6 +10,7 @@ from datetime import datetime
 from sqlalchemy import column, func, or_, select, table, text
 from sqlmodel import Session, col
 
+from arap_service.store.log import last_checkpoint, last_position
 from arap_service.store.tables import Delivery, Membership, Person, SigningKey, Task
 
 _VERSIONS = table("service_version", column("version_num"))
@@ -32,6 +33,23 @@ class Backlog:
     oldest: datetime | None
     dead: int
     disabled: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLog:
+    """How long the log is, how much of it the newest checkpoint covers, and when that was signed."""
+
+    entries: int
+    covered: int
+    signed_at: datetime | None
+
+
+def audit_log(session: Session) -> AuditLog:
+    """How the audit log stands; an entry that has no place in it yet is not counted."""
+    checkpoint = last_checkpoint(session)
+    if checkpoint is None:
+        return AuditLog(last_position(session), 0, None)
+    return AuditLog(last_position(session), checkpoint.size, checkpoint.at)
 
 
 def open_tasks(session: Session) -> list[OpenTasks]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.conftest import NewStory
-from tests.crash.processes import Server, is_held, until
-from tests.crash.world import GATE_DATABASE, begun
+from tests.crash.processes import Server, is_held, locked, until
+from tests.crash.world import GATE_DATABASE, SERVICE_DATABASE, begun
 
 
 @pytest.mark.crash
@@ -65,3 +65,16 @@ async def test_a_gate_whose_work_has_ended_does_not_go_on_listening(new_story: N
 def _spoil(url: str) -> None:
     """Put a file where the gate wants a folder for the marks of its workers."""
     Path(url.removeprefix("sqlite:///") + "-workers").touch()
+
+
+@pytest.mark.crash
+@pytest.mark.anyio
+async def test_a_database_that_is_away_does_not_keep_service_and_gate_from_stopping(new_story: NewStory) -> None:
+    """What is under way is in the database or was never promised, so nobody waits for it without end."""
+    async with begun(new_story("sqlite")) as story:
+        await story.begin()
+        for server, database in ((story.gate, GATE_DATABASE), (story.service, SERVICE_DATABASE)):
+            assert server.process is not None
+            with locked(server.environment[database]):
+                server.process.send_signal(signal.SIGTERM)
+                await _ended_well(server)
