@@ -54,6 +54,7 @@ class Readiness(BaseModel):
     status: str = Field(description="ok, degraded or unavailable")
     reason: str | None = Field(default=None, description="The first part that has failed and why: part_code")
     policy: str = Field(description="Version of the rules in force")
+    simulator: bool | None = Field(default=None, description="True for a simulator, otherwise absent")
     parts: dict[str, Part]
 
 
@@ -73,6 +74,7 @@ async def readiness(ctx: Context) -> Readiness:
         status=worst if failed is None else "unavailable",
         reason=None if failed is None else f"{failed[0]}_{failed[1].reason}",
         policy=policy.version,
+        simulator=None if ctx.rehearsal is None else True,
         parts=parts,
     )
 

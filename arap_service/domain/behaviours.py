@@ -119,7 +119,7 @@ _TABLE: Final = (
         "revoke-before-reevaluation", Group.REEVALUATION,
         "Really revokes the approval when the enforcement point presents it for the first time.",
         "Runs nothing on that approval; what it may do next is what the answer says.",
-        ("PEP-98", "PEP-103", "PEP-106"), ("times",), 1,
+        ("PEP-92", "PEP-98", "PEP-103"), ("times",), 1,
     ),
     Behaviour(
         "callback-twice", Group.CALLBACK, "Delivers the callback twice, under the same webhook-id.",

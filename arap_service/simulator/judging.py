@@ -231,7 +231,7 @@ def _dropped(evidence: Evidence) -> tuple[Finding, str]:
     for each in refused:
         again = (other for other in evidence.presentations if other.seq > each.seq)
         if any(other.facts["presented"] == each.facts["presented"] for other in again):
-            return _broken("the revoked approval was presented again")
+            return _broken("the refused approval was presented again")
     return _kept("the approval was dropped") if refused else _unseen("no approval was refused")
 
 
@@ -349,7 +349,7 @@ _TABLE: Final = (
     ("anew", Check("PEP-101", "submits anew under a new key when told to request", _anew)),
     ("fresh", Check("PEP-102", "rests the new submission on the new offer", _fresh)),
     ("give-up", Check("PEP-103", "asks no more when told none", _gives_up)),
-    ("dropped", Check("PEP-106", "drops an approval that was taken back", _dropped)),
+    ("dropped", Check("PEP-92", "drops an approval that was refused for good", _dropped)),
     ("unbelieved", Check("PEP-93", "refuses callbacks that prove nothing", _unbelieved)),
     ("own-source", Check("PEP-94", "asks the status endpoint that it knows, not one in a callback", _own_source)),
     ("late", Check("PEP-92", "does nothing about callbacks for what is over", _ignores_late)),

@@ -18,7 +18,7 @@ from arap_service.domain.behaviours import Group
 from arap_service.domain.task import Approve, Cancel, Deny, Event, Expire, Fail
 from arap_service.requests.endings import REQUESTS, Cause, end, record, task_topic
 from arap_service.simulator.program import Armed, Occasion, Program
-from arap_service.store import tasks, votes
+from arap_service.store import items, tasks, votes
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Task
 
@@ -92,7 +92,9 @@ def _end(ctx: Context, session: WriteSession, *, task_id: str, plan: Plan) -> No
         return
     now, event = ctx.clock(), _EVENTS[plan.armed.act.name]()
     if isinstance(event, Expire):
-        task.pending_until = min(task.pending_until, now)
+        for part in (task, *items.items_of(session, [task.id])):
+            part.pending_until = min(part.pending_until, now)
+        session.flush()
     wrote = {"reason": "The simulator was told to deny."} if isinstance(event, Deny) else None
     end(ctx, session, task, event, Cause(ACTOR, ACTOR, wrote=wrote), now=now)
 

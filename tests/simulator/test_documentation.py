@@ -19,6 +19,7 @@ from tools import simulator_tables
 
 ROOT = Path(__file__).parents[2]
 PAGE = simulator_tables.PAGE.read_text(encoding="utf-8")
+CALL = ("--trigger", "./call-the-tool", "--effects", "ran.log")
 BLOCK = re.compile(r"^```(\w+)(?: (\w+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 BLOCKS = [(kind, flag, text) for kind, flag, text in BLOCK.findall(PAGE)]
 
@@ -79,11 +80,18 @@ def test_every_command_of_the_page_does_what_it_says(tmp_path: Path) -> None:
     assert shutil.which("curl") is not None, "the page uses curl"
     with served(background.split(), tmp_path, port=port, environment=environment):
         said = [run(script) for script in foreground[1:]]
+        wrong = subprocess.run(
+            ["arap", "simulate", "approved", "--json", "--config", "sim/arap.yaml", "--settle", "0.2", *CALL],
+            cwd=tmp_path, env=environment | {"DEFECT": "runs-twice"}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    verdicts = json.loads(wrong.stdout)[0]["verdicts"]
+    assert [each["rule"] for each in verdicts if each["finding"] == "broken"] == ["PEP-66"]
+    assert wrong.returncode == 1
     listed, played, _, armed, shown, checked = said
     assert "lost-answer" in listed
     assert "broken" not in played
     assert "kept" in played
-    assert (tmp_path / "ran.log").read_text() == "ran\nran\n"
+    assert (tmp_path / "ran.log").read_text() == "ran\n" * 4
     assert '"behaviour":"approve"' in armed
     catalogue, observed = (json.loads(line) for line in shown.replace("}{", "}\n{").splitlines())
     assert [each["behaviour"] for each in catalogue["armed"]] == ["approve", "cut"]

@@ -25,7 +25,7 @@ DEFECTS = [
     ("reports-twice", "approved", "PEP-136"),
     ("new-key", "lost-answer", "PEP-57"),
     ("does-not-wait", "not-provisioned", "PEP-100"),
-    ("insists", "revoked", "PEP-106"),
+    ("insists", "revoked", "PEP-92"),
     ("insists", "overruled", "PEP-103"),
     ("truthy-decision", "no-decision", "PEP-13"),
     ("believes-callbacks", "forged-callbacks", "PEP-93"),

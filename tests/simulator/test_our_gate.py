@@ -1,4 +1,7 @@
-"""Every scenario, played against our own gate over HTTP: it keeps every rule that the scenario shows."""
+"""Every scenario, played against our own gate over HTTP: it keeps every rule, and nothing goes unseen.
+
+That each verdict can turn out otherwise is shown in `test_judging.py` and `test_foreign_point.py`.
+"""
 
 from pathlib import Path
 
@@ -14,6 +17,10 @@ pytestmark = pytest.mark.anyio
 QUICK = Pace(patience=20, settle=0.3, pause=0.1)
 
 
+@pytest.mark.requirement(
+    "PEP-31", "PEP-35", "PEP-40", "PEP-57", "PEP-61", "PEP-66", "PEP-93", "PEP-94", "PEP-96", "PEP-98", "PEP-100",
+    "PEP-101", "PEP-102", "PEP-115",
+)  # fmt: skip
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_our_gate_keeps_every_rule(sqlite_service_url: str, tmp_path: Path, name: str) -> None:
     scenario = SCENARIOS[name]
