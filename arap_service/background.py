@@ -12,6 +12,8 @@ import anyio.to_thread
 from arap_service.auditing.checkpoints import Checkpointer, notary_of
 from arap_service.context import Context
 from arap_service.courier import Courier
+from arap_service.requests.endings import REQUESTS
+from arap_service.subscriptions import follow_subscriptions
 from arap_service.workers import expire_due, purge_due
 
 Round = Callable[[Context], Awaitable[object]]
@@ -25,6 +27,8 @@ async def run_background(ctx: Context) -> None:
         group.start_soon(_loop, ctx, "deadlines", expire_due, 1.0)
         group.start_soon(_loop, ctx, "retention", purge_due, 60.0)
         group.start_soon(_loop, ctx, "signing", _checkpointer(ctx), float(ctx.settings.limits.checkpoint_seconds))
+        if ctx.settings.subscriptions:
+            group.start_soon(_loop, ctx, REQUESTS, follow_subscriptions, 2.0)
         group.start_soon(Courier(ctx).run)
 
 

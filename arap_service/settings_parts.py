@@ -141,7 +141,6 @@ class BuiltinIssuer(Part):
 class Authenticated(Part):
     """How a receiver can tell that we are calling (ARS-95), and which internal destinations are allowed to be one."""
 
-    endpoints: frozenset[Endpoint] = Field(min_length=1)
     keys: tuple[Key, ...] = Field(default=(), max_length=2)
     bearer: SecretStr | None = None
     allow_destinations: frozenset[str] = frozenset()

@@ -21,6 +21,7 @@ from arap_service.policy_source import PolicySource
 from arap_service.rates import Rates
 from arap_service.settings import Settings
 from arap_service.settings_parts import TrustedSigner
+from arap_service.settings_record import record_settings
 from arap_service.simulator.calling_back import SimulatedOutbound
 from arap_service.simulator.core import Simulator
 from arap_service.store.database import Database
@@ -80,6 +81,7 @@ async def open_context(
     try:
         keys = await Keys.load_or_create(database, ring, clock=clock)
         await policy.record(database, now=clock())
+        await record_settings(database, settings, now=clock())
     except BaseException:
         await database.aclose()
         raise

@@ -1,8 +1,8 @@
 """Signs callback bodies and verifies them, in the Standard Webhooks layout with any number of keys.
 
-Decides whether a delivery is authentic, fresh and new. A callback only wakes the receiver up: what it says about the
-task is never acted on. `standardwebhooks` computes the signature; its own verification reads the wall clock and
-raises whatever a hostile header provokes, so it isn't used.
+Decides whether a delivery is authentic, fresh and new, and for events whether a later one came before. A callback only
+wakes the receiver up: what it says about the task is never acted on. `standardwebhooks` computes the signature; its own
+verification reads the wall clock and raises whatever a hostile header provokes, so it isn't used.
 Sources: Standard Webhooks 1.0, access request profile "Callback Completion", ARS-95, ARS-96, PEP-93.
 """
 
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from pydantic import JsonValue
 from standardwebhooks import Webhook
 
-from arap_service.protocol.arap import CallbackNotification
+from arap_service.protocol.arap import CallbackNotification, parse_instant
 from arap_service.protocol.authzen import InvalidShape, parse
 from arap_service.protocol.canonical import InvalidJson, strict_loads
 
@@ -27,6 +28,7 @@ _MOST_SIGNATURES: Final = 16
 # No dot: it separates the signed parts, and an id with one could be read in two ways.
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 _SECONDS: Final = re.compile(r"\d{1,11}", re.ASCII)
+_NUMBER: Final = re.compile(r"\d{1,18}", re.ASCII)
 
 
 class CallbackRejected(ValueError):
@@ -140,3 +142,61 @@ class CallbackReceiver:
         if self.seen(webhook_id):
             raise CallbackRejected("replayed")
         return notification
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedEvent:
+    """An event of a subscription; `is_late` when a later one about the same request was received before it.
+
+    It says that something has happened. What may be done because of it has to be asked for (ARS-98).
+    """
+
+    id: int
+    event: str
+    request: str
+    at: datetime
+    is_late: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventReceiver:
+    """Verifies and reads the deliveries of a subscription, each once, and tells late ones from those in order.
+
+    `keys`, `seen` and the tolerance are as for `CallbackReceiver`. `advance` is given a request and the number of an
+    event, remembers the highest number of each request, and answers whether this one is it.
+    """
+
+    keys: Sequence[bytes]
+    seen: Callable[[str], bool]
+    advance: Callable[[str, int], bool]
+    tolerance_seconds: int = TOLERANCE_SECONDS
+
+    def receive(self, body: bytes, headers: Mapping[str, str], *, now: datetime) -> ReceivedEvent:
+        """The event of an authentic, fresh and new delivery.
+
+        Raises:
+            CallbackRejected: for any other; `replayed` is no fault of the sender, who delivers at least once.
+        """
+        verify(body, headers, keys=self.keys, now=now, tolerance_seconds=self.tolerance_seconds)
+        try:
+            told = strict_loads(body)
+        except InvalidJson:
+            raise CallbackRejected("json") from None
+        number, name, request, at = _event(told)
+        webhook_id, _, _ = _read(headers)
+        if self.seen(webhook_id):
+            raise CallbackRejected("replayed")
+        return ReceivedEvent(id=number, event=name, request=request, at=at, is_late=not self.advance(request, number))
+
+
+def _event(told: JsonValue) -> tuple[int, str, str, datetime]:
+    found = told if isinstance(told, dict) else {}
+    number, name, request, at = (found.get(member) for member in ("id", "event", "request", "at"))
+    if not (isinstance(number, str) and isinstance(name, str) and isinstance(request, str) and isinstance(at, str)):
+        raise CallbackRejected("shape")
+    if _NUMBER.fullmatch(number) is None:
+        raise CallbackRejected("shape")
+    try:
+        return int(number), name, request, parse_instant(at)
+    except ValueError:
+        raise CallbackRejected("shape") from None

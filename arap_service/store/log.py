@@ -153,6 +153,16 @@ def take_lease(session: WriteSession, name: str, *, owner: str, now: datetime, u
     return held is not None
 
 
+def position_of_follower(session: Session, name: str) -> int | None:
+    """How far this reader has come, None before it has begun."""
+    return session.execute(select(col(Follower.position)).where(col(Follower.name) == name)).scalar()
+
+
 def follower(session: WriteSession, name: str) -> Follower | None:
-    """How far this reader has come; others who follow under its name wait until the transaction ends."""
+    """How far this reader has come; others of its name wait until the transaction ends. None if it begins here."""
+    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
+    row = {"name": name, "position": last_position(session)}
+    begun = insert(Follower).values(**row).on_conflict_do_nothing().returning(col(Follower.name))
+    if session.execute(begun).first() is not None:
+        return None
     return session.get(Follower, name, with_for_update=True)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arap_service.protocol.callback import CallbackReceiver, CallbackRejected, sign, verify
+from arap_service.protocol.callback import CallbackReceiver, CallbackRejected, EventReceiver, sign, verify
 
 NOW = datetime(2026, 4, 30, 20, 0, tzinfo=UTC)
 OLD_KEY, NEW_KEY, OTHER_KEY = b"old" * 8, b"new" * 8, b"oth" * 8
@@ -200,3 +200,72 @@ def test_a_delivery_that_is_refused_spends_no_id(body: bytes, headers: dict[str,
     assert caught.value.reason == reason
     assert memory.asked == 0
     assert "arq_1" not in str(caught.value)
+
+
+def told(number: int, **changes: Any) -> bytes:
+    event = {"id": str(number), "event": "approved", "request": "task_1", "at": "2026-04-30T19:59:00Z"}
+    return json.dumps({**event, "evaluation_id": "ev_1", **changes}).encode()
+
+
+class Newest:
+    """The highest number of each request, as a receiver keeps it."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def advance(self, request: str, number: int) -> bool:
+        self._numbers[request] = max(number, self._numbers.get(request, 0))
+        return self._numbers[request] == number
+
+
+@pytest.mark.requirement("ARS-98")
+def test_event_that_comes_after_a_later_one_can_be_told() -> None:
+    """Deliveries are tried again at times of their own, so the order of arrival says nothing."""
+    known: set[str] = set()
+    receiver = EventReceiver(
+        keys=[NEW_KEY], seen=lambda one: one in known or bool(known.add(one)), advance=Newest().advance
+    )
+    arrived = [
+        receiver.receive(body, signed(body, webhook_id=f"msg_{place}"), now=NOW)
+        for place, body in enumerate((told(5), told(9), told(7), told(6, request="task_2"), told(11)))
+    ]
+    assert [(each.id, each.is_late) for each in arrived] == [
+        (5, False),
+        (9, False),
+        (7, True),
+        (6, False),
+        (11, False),
+    ]
+    assert (arrived[0].event, arrived[0].request, arrived[0].at) == ("approved", "task_1", NOW - timedelta(minutes=1))
+    with pytest.raises(CallbackRejected, match="replayed"):
+        receiver.receive(told(5), signed(told(5), webhook_id="msg_0"), now=NOW)
+
+
+@pytest.mark.requirement("ARS-96")
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"[]", "shape"),
+        (b"{", "json"),
+        (b'{"id":"1","id":"2"}', "json"),
+        (told(1, id=1), "shape"),
+        (told(1, id="-1"), "shape"),
+        (told(1, id="9" * 19), "shape"),
+        (told(1, event=None), "shape"),
+        (told(1, request=[]), "shape"),
+        (told(1, at="yesterday"), "shape"),
+        (told(1, at=5), "shape"),
+    ],
+)
+def test_event_of_another_form_spends_no_id_and_moves_nothing(body: bytes, reason: str) -> None:
+    def never(*_: object) -> bool:
+        raise AssertionError
+
+    receiver = EventReceiver(keys=[NEW_KEY], seen=never, advance=never)
+    for headers, expected in ((signed(body), reason), (signed(body, keys=[OTHER_KEY]), "signature")):
+        with pytest.raises(CallbackRejected) as caught:
+            receiver.receive(body, headers, now=NOW)
+        assert caught.value.reason == expected
+    with pytest.raises(CallbackRejected) as caught:
+        receiver.receive(body, signed(body), now=NOW + timedelta(minutes=6))
+    assert caught.value.reason == "timestamp"
