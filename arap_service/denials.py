@@ -162,7 +162,7 @@ def _sign(ctx: Context, caller: Caller, denied: _Denied, *, token_id: str) -> st
     about = denied.about
     claims: dict[str, Any] = {
         "iss": ctx.settings.identifier,
-        "aud": ctx.settings.access_request_endpoint,
+        "aud": ctx.settings.offered_endpoint,
         "iat": int(denied.now.timestamp()),
         "exp": int(denied.expires_at.timestamp()),
         "jti": token_id,
@@ -193,7 +193,7 @@ def _sign(ctx: Context, caller: Caller, denied: _Denied, *, token_id: str) -> st
 def _context(ctx: Context, denied: _Denied, requestable: Requestable, token: str | None) -> dict[str, Any]:
     template = requestable.template
     request: dict[str, Any] = {
-        "endpoint": ctx.settings.access_request_endpoint,
+        "endpoint": ctx.settings.offered_endpoint,
         "template": template.id,
         "expires_at": format_instant(denied.expires_at),
         "display": {"title": template.title, "description": template.explanation},

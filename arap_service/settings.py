@@ -51,6 +51,8 @@ class Settings(BaseSettings):
     policy_path: Path
     key_file: Path
     independent: bool = False
+    request_endpoint: Endpoint | None = None
+    """The request service of somebody else that our denials are requested at; ours by default."""
     bulk: bool = True
     issuers: tuple[IssuerSettings, ...] = ()
     builtin_issuer: BuiltinIssuer = BuiltinIssuer()
@@ -101,6 +103,7 @@ class Settings(BaseSettings):
         urls = {"identifier": [self.identifier], "jwks_uri": [signer.jwks_uri for signer in signers]}
         urls["subscriptions"] = [subscription.endpoint for subscription in self.subscriptions.values()]
         urls["callbacks"] = [url for callback in self.callbacks.values() for url in callback.endpoints]
+        urls["request_endpoint"] = [self.offered_endpoint]
         urls["upstream"] = [] if self.upstream is None else list(self.upstream.urls)
         for key, values in urls.items():
             for parts in map(urlsplit, values):
@@ -108,6 +111,8 @@ class Settings(BaseSettings):
                     raise ValueError(
                         f"{key}: must be https; http needs insecure_loopback: true and an address such as 127.0.0.1"
                     )
+        if self.request_endpoint is not None and not self.independent:
+            raise ValueError("request_endpoint: needs independent: true, since another service knows tokens only")
         names = [issuer.issuer for issuer in self.issuers]
         if self.builtin_issuer.enabled:
             names.append(self.builtin_issuer_identifier)
@@ -121,8 +126,13 @@ class Settings(BaseSettings):
 
     @property
     def access_request_endpoint(self) -> str:
-        """Where denials are turned into requests; also what a binding token is meant for (PDP-50)."""
+        """Where this service turns denials into requests, and the name that it signs approvals with."""
         return self.identifier + "/access/v1/request"
+
+    @property
+    def offered_endpoint(self) -> str:
+        """Where our denials say that they can be requested; also what their binding tokens are meant for (PDP-50)."""
+        return self.request_endpoint or self.access_request_endpoint
 
     @property
     def builtin_issuer_identifier(self) -> str:

@@ -163,7 +163,7 @@ async def metadata(ctx: ContextDep) -> JSONResponse:
         "search_subject_endpoint": identifier + SEARCH_PATH + "/subject",
         "search_resource_endpoint": identifier + SEARCH_PATH + "/resource",
         "search_action_endpoint": identifier + SEARCH_PATH + "/action",
-        "access_request_endpoint": ctx.settings.access_request_endpoint,
+        "access_request_endpoint": ctx.settings.offered_endpoint,
         "jwks_uri": identifier + "/jwks.json",
         "capabilities": [CAPABILITY],
     }

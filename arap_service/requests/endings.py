@@ -221,7 +221,7 @@ def _claims(ctx: Context, part: Part, approval_id: str, *, at: datetime, until: 
     about = tuple_of(part, task_seal(task, ctx.ring))
     claims: dict[str, Any] = {
         "iss": ctx.settings.access_request_endpoint,
-        "aud": ctx.settings.identifier,
+        "aud": own.binding_iss or ctx.settings.identifier,  # PDP-68: whoever denied is who must verify it
         "iat": int(at.timestamp()),
         "exp": int(until.timestamp()),
         "jti": ctx.new_id("aps"),

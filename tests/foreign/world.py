@@ -52,10 +52,14 @@ async def behind(
     clock: FakeClock,
     policy: str = RULES,
     upstream: dict[str, Any] | None = None,
+    **changes: Any,
 ) -> AsyncIterator[Context]:
-    """A context of a service whose decisions rest on `other`; `upstream` is added to that part of its settings."""
+    """A context of a service whose decisions rest on `other`; `upstream` is added to that part of its settings.
+
+    `changes` go into the others.
+    """
     part = {"identifier": IDENTIFIER, **(upstream or {})}
-    settings = settings_for(folder, database=database, policy=policy, upstream=part)
+    settings = settings_for(folder, database=database, policy=policy, upstream=part, **changes)
     asking = Upstream(UpstreamSettings(**part), clock=clock, transport=other.transport())
     async with service_context(settings, clock=clock, upstream=asking) as context:
         yield context
