@@ -22,7 +22,7 @@ from mcp_gate.commands_explain import explain
 from mcp_gate.commands_local import approver_command, decide_command, pending
 from mcp_gate.database import StoreUnavailable
 from mcp_gate.logs import configure_logging
-from mcp_gate.proxy import GatewayBroken, build, serve
+from mcp_gate.proxy import GatewayBroken, build, end_within, serve
 from mcp_gate.runtime import Parts
 from mcp_gate.settings import ConfigurationInvalid, GateSettings, load_ring, load_settings
 from mcp_gate.upstream import UpstreamMissing
@@ -66,7 +66,7 @@ def proxy(
     gateway = build(settings, parts=Parts(checkpoint=checkpoint_from(os.environ.get(KILL_AT))))
     load_ring(settings.key_file, create=True)
     migration.upgrade(settings.database)  # before a client is listening, so that a fault is told at once
-    anyio.run(lambda: serve(gateway, die_with_stdin=die_with_stdin))
+    anyio.run(lambda: serve(gateway, die_with_stdin=die_with_stdin, stopping=end_within))
 
 
 @app.command()

@@ -51,6 +51,8 @@ from mcp_gate.tools import KnownTool, known
 
 UPSTREAM_SILENT: Final = "The server behind the gateway does not answer; the tool did not run"
 GRACEFUL_SECONDS: Final = 10
+STOP_SECONDS: Final = 90.0
+"""Long enough for connections, for the tools that are waited for (30 s), and for a database that is locked."""
 
 log = structlog.get_logger(__name__)
 
@@ -215,7 +217,14 @@ class GatewayBroken(Exception):
 
 
 class _Server(uvicorn.Server):
-    """A server that doesn't outlive what works behind it, so that whoever watches the process can start it again."""
+    """A server that doesn't outlive what works behind it, so that whoever watches the process can start it again.
+
+    `stopping` is called when it begins to stop.
+    """
+
+    def __init__(self, config: uvicorn.Config, *, stopping: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._stopping = stopping
 
     @property
     def is_broken(self) -> bool:
@@ -224,9 +233,32 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         return await super().on_tick(counter) or self.is_broken
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping()
+        await super().shutdown(sockets)
 
-async def serve(gateway: Gateway, *, die_with_stdin: bool = False) -> None:
-    """Serve the gateway on its front until it is told to stop.
+
+def end_within(seconds: float = STOP_SECONDS, *, give_up: Callable[[], None] = lambda: os._exit(1)) -> threading.Timer:
+    """Call `give_up` in `seconds` unless the process has ended by then.
+
+    A tool that runs is waited for, then its outcome is stored; only a database that hangs for good takes longer, and
+    then the next process finds what there is to find.
+    """
+
+    def late() -> None:
+        log.error("stop_forced", seconds=seconds)
+        give_up()
+
+    timer = threading.Timer(seconds, late)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+async def serve(
+    gateway: Gateway, *, die_with_stdin: bool = False, stopping: Callable[[], object] = lambda: None
+) -> None:
+    """Serve the gateway on its front until it is told to stop; `stopping` is called when that begins.
 
     Raises:
         GatewayBroken: It stopped by itself.
@@ -245,7 +277,7 @@ async def serve(gateway: Gateway, *, die_with_stdin: bool = False) -> None:
         lifespan="on",  # else the end of what works behind the server is not even logged
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
     )
-    server = _Server(config)
+    server = _Server(config, stopping=stopping)
     if die_with_stdin:
         threading.Thread(target=_exit_with_stdin, args=(server,), daemon=True).start()
     # uvicorn raises the signal again once it has stopped; by then there is nothing left to interrupt.

@@ -3,6 +3,7 @@
 import base64
 import json
 import secrets
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from mcp_gate.client.command import FAULT, Target, TaskCommands
 from mcp_gate.client.records import TaskRecords
 from mcp_gate.errors import Unavailable
 from mcp_gate.fleet import Fleet
-from mcp_gate.proxy import UpstreamTools, build
+from mcp_gate.proxy import UpstreamTools, build, end_within
 from mcp_gate.settings import ConfigurationInvalid
 from mcp_gate.settings_tools import Upstream as UpstreamSettings
 from tests.gate.gateways import HttpGateway, http_gateway, stdio_upstream
@@ -398,3 +399,16 @@ async def test_the_task_command_says_that_the_token_is_what_is_wrong(
     commands = TaskCommands(Target(gateway.url, token=token), TaskRecords(tmp_path), say=said.append, show=said.append)
     assert await commands.call("read", ["account=a1"], wait=True) == FAULT
     assert said == [f"mcp-gate: the server did not accept the token (401); {advice} with --token-env or --token-file"]
+
+
+def test_a_stop_that_takes_too_long_is_forced_and_one_in_time_is_not() -> None:
+    """A database may hang for good; whatever was under way is in it, or ends as unknown."""
+    forced = threading.Event()
+    end_within(0.01, give_up=forced.set)
+    assert forced.wait(5)
+    in_time = threading.Event()
+    timer = end_within(60, give_up=in_time.set)
+    timer.cancel()
+    timer.join(5)
+    assert timer.daemon
+    assert not in_time.is_set()
