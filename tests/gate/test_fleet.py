@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_gate.proxy import build
 from mcp_gate.settings import ConfigurationInvalid
 from tests.gate.eras import HandshakeEra, Replaceable
-from tests.gate.gateways import HttpGateway, http_gateway, stdio_upstream
+from tests.gate.gateways import ROOT, HttpGateway, http_gateway, stdio_upstream
 from tests.gate.live import serving
 from tests.gate.test_guarding import ByAction
 from tests.gate.upstream_server import add_tools
@@ -188,6 +188,28 @@ async def test_what_the_upstream_announces_is_announced(world: World) -> None:
                 await bus.publish(ToolsListChanged())
                 assert await anext(subscription) == ToolsListChanged()
         assert "fresh" in {tool.name for tool in (await client.list_tools()).tools}
+
+
+async def test_what_an_older_upstream_announces_is_announced_too(world: World) -> None:
+    """It tells its changes whenever it likes, once subscribed to; the subscription ends with the caller's stream."""
+    ByAction(world, EVERYTHING)
+    marks = world.directory / "marks"
+    arguments = ["-m", "tests.gate.announcing_server", str(marks)]
+    old = {"command": sys.executable, "args": arguments, "env": {"PYTHONPATH": str(ROOT)}}
+    async with http_gateway(world, upstream=old) as gateway, gateway.client(tasks_client()) as client:
+        with anyio.fail_after(20):
+            async with client.listen(tools_list_changed=True, resource_subscriptions=[NOTE]) as subscription:
+                heard = {await anext(subscription), await anext(subscription)}
+            names = {tool.name for tool in (await client.list_tools()).tools}
+            while len(lines_of(marks)) < 2:
+                await anyio.lowlevel.checkpoint()
+    assert heard == {ResourceUpdated(NOTE), ToolsListChanged()}
+    assert names == {"first", "second"}
+    assert lines_of(marks) == [f"resources/subscribe {NOTE}", f"resources/unsubscribe {NOTE}"]
+
+
+def lines_of(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []
 
 
 # Several ------------------------------------------------------------------------------------------------------------
