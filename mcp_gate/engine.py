@@ -211,6 +211,11 @@ class Engine:
         finally:
             self._liveness.release()
 
+    @property
+    def is_recovered(self) -> bool:
+        """Whether what a start must do has been done."""
+        return self._is_recovered
+
     # What owners may ask --------------------------------------------------------------------------------------------
 
     async def get(self, task_id: str, principal: Principal, *, approvals: bool = False) -> Json:

@@ -33,6 +33,8 @@ from mcp_gate.executor import DeferredExecutor
 from mcp_gate.limits import Limits
 from mcp_gate.local.backend import LocalBackend
 from mcp_gate.mapping import map_call
+from mcp_gate.metrics import Metered, Metrics
+from mcp_gate.operation import Operation, listening
 from mcp_gate.settings import ConfigurationInvalid, GateSettings, load_ring
 from mcp_gate.store import TaskStore
 from mcp_gate.texts import Wording
@@ -134,11 +136,12 @@ async def open_runtime(
     store = TaskStore.open(settings.database, ring)
     try:
         async with open_backend(settings, parts, store=store, ring=ring) as backend:
+            metrics = Metrics()
             executor = DeferredExecutor(server, lifespan_state)
             catalogue = parts.catalogue or EmbeddedTools(owner, settings.tools, list_tools=executor.list_tools)
             engine = Engine(
                 store,
-                backend,
+                backend if settings.operation is None else Metered(backend, metrics),
                 executor,
                 fingerprint_of=_fingerprint_of(catalogue),
                 clock=parts.clock,
@@ -155,7 +158,8 @@ async def open_runtime(
                 serve_approvals=settings.serve_approvals,
             )
             runtime = Runtime(settings, engine, Duty(store.database), Detached(), catalogue, parts.clock)
-            async with _at_work(runtime):
+            operation = Operation(store.database, metrics, lambda: engine.is_recovered, parts.clock)
+            async with listening(operation, settings.operation), _at_work(runtime):
                 yield runtime
     finally:
         with anyio.CancelScope(shield=True):

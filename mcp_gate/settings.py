@@ -26,6 +26,7 @@ from mcp_gate.settings_tools import ToolSettings, Upstream
 from mcp_gate.values import (
     CallbackKey,
     DatabaseUrl,
+    LoopbackBind,
     Mapping,
     Name,
     Origin,
@@ -36,6 +37,7 @@ from mcp_gate.values import (
     decode_key,
     is_loopback,
     is_secure,
+    split_bind,
 )
 
 KEY_BYTES: Final = 32
@@ -86,10 +88,10 @@ class Front(Section):
 
     def bind(self) -> tuple[str, int]:
         """Host and port of the HTTP front."""
-        host, _, port = (self.http or "").rpartition(":")
-        if not host or not port.isdigit() or int(port) > 65535:
-            raise ValueError("http must be HOST:PORT, such as 127.0.0.1:8403")
-        return host.strip("[]"), int(port)
+        try:
+            return split_bind(self.http or "")
+        except ValueError as error:
+            raise ValueError(f"http {error}") from None
 
 
 class Callback(Section):
@@ -165,6 +167,8 @@ class GateSettings(BaseSettings):
     upstream: Upstream | None = None
     # Several servers behind one gateway, by name; a tool of one is shown as `name_tool`, a resource as `name+uri`.
     upstreams: dict[Annotated[str, Field(pattern=SERVER_NAME)], Upstream] = Field(default_factory=dict)
+    # Where an operator finds /healthz, /readyz and /metrics; without it there is no such listener.
+    operation: LoopbackBind | None = None
     database: DatabaseUrl = "sqlite:///mcp-gate.sqlite"
     key_file: Path = Path("mcp-gate.keys.yaml")
     tools: dict[str, ToolSettings] = Field(default_factory=dict)

@@ -77,7 +77,26 @@ def decode_key(text: object, *, length: int | None = None) -> bytes:
     return key
 
 
+def split_bind(bind: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:8403` or `[::1]:8403`.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    host, _, port = bind.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError("must be HOST:PORT, such as 127.0.0.1:8403")
+    return host.strip("[]"), int(port)
+
+
+def _loopback_bind(bind: str) -> str:
+    if not is_loopback(split_bind(bind)[0]):
+        raise ValueError("must be a loopback address, such as 127.0.0.1:9464; let a proxy show it elsewhere")
+    return bind
+
+
 Url = Annotated[str, AfterValidator(_url)]
+LoopbackBind = Annotated[str, AfterValidator(_loopback_bind)]
 Origin = Annotated[str, AfterValidator(_origin)]
 DatabaseUrl = Annotated[str, AfterValidator(_database)]
 Mapping = Annotated[dict[str, JsonValue], AfterValidator(_mapping)]
