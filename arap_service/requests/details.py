@@ -21,6 +21,7 @@ from arap_service.protocol.approval import pending_approval
 from arap_service.protocol.canonical import Tuple4, bound_context
 from arap_service.records import Part, asked_of, task_seal, tuple_of
 from arap_service.requests.endings import latest_end
+from arap_service.requests.said import said_about
 from arap_service.requests.telling import bundle_sentence, effect_sentence, history_of, names_for
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
 from arap_service.sealed import RowSeal
@@ -59,15 +60,16 @@ def _detail(ctx: Context, session: Session, caller: Caller, task_id: str) -> Req
     if now >= task.expires_at:
         raise TaskExpired
     seal = task_seal(task, ctx.ring)
+    said = said_about(session, task, seal)
     if not task.item_count:
-        return _Told(session, Part(task), board, seal, now, frozenset()).to(caller, decider)
+        return replace(_Told(session, Part(task), board, seal, now, frozenset()).to(caller, decider), **said)
     parts = visible_items(task, items.items_of(session, [task.id]), board, caller, decider)
     seen = frozenset(part.item for part in parts)
     listed = tuple(
         _Told(session, part, board.of(part.item), seal, now, frozenset({part.item})).to(caller, decider)
         for part in parts
     )
-    return _Told(session, Part(task), board, seal, now, seen).bundle(listed)
+    return replace(_Told(session, Part(task), board, seal, now, seen).bundle(listed), **said)
 
 
 def visible_items(task: Task, rows: Sequence[TaskItem], board: Board, caller: Caller, decider: Decider) -> list[Part]:
@@ -139,7 +141,9 @@ class _Told:
         """The request or item as shown to this caller."""
         part, task, own, template = self.part, self.part.task, self.part.own, self.part.own.template
         about, asked = tuple_of(part, self.seal), asked_of(part, self.seal)
-        call: Mapping[str, Any] = asked.get("tool_call", {})
+        # All items share one context; the call in it is shown with the tool that it calls, and with nothing else.
+        is_called = part.row is None or own.resource_id == task.tool
+        call: Mapping[str, Any] = asked.get("tool_call", {}) if is_called else {}
         refusal = why_not(caller, part, self.board, decider, now=self.now)
         approval = votes.approval_of(self.session, task.id, item=part.item)
         pending = own.status == "pending"
@@ -160,8 +164,8 @@ class _Told:
             submitter=visible(task.submitter),
             client_id=visible(task.client_id),
             agent=_visible(task.agent),
-            server=_visible(task.server),
-            tool=_visible(task.tool),
+            server=_visible(task.server) if is_called else None,
+            tool=_visible(task.tool) if is_called else None,
             tool_title=_visible(call.get("title")),
             **_values(about, call, template, bound=own.binding_members, wishes=asked.get("requested_access", {})),
             arguments_hash=task.arguments_hash,

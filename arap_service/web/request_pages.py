@@ -37,6 +37,18 @@ class Notice:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What was typed into the forms of an item (0: of a request) that have to be shown again."""
+
+    item: int = 0
+    mistakes: Mistakes | None = None
+    lifetime: str = ""
+
+
+NOTHING: Final = Typed()
+
+
 @router.api_route("/desk/requests/{task_id}", methods=sorted(READING), response_model=None)
 async def request_page(request: Request, task_id: str) -> Response:
     """Everything that a decision needs, and the forms to make it."""
@@ -71,9 +83,11 @@ async def decide(request: Request, task_id: str) -> Response:
     """Record the reviewer's decision on what he has seen, or say why it was not recorded."""
     asked = visit(request)
     detail = await _detail(asked, task_id)
-    chosen = read_decision(asked.fields, reason_required=frozenset(detail.reason_required))
+    part = _part(asked, detail)
+    lifetime = asked.fields.get("lifetime", "")
+    chosen = read_decision(asked.fields, reason_required=frozenset(part.reason_required))
     if isinstance(chosen, Mistakes):
-        return _page(asked, detail, status=422, mistakes=chosen, lifetime=asked.fields.get("lifetime", ""))
+        return _page(asked, detail, status=422, typed=Typed(part.item, _marked(chosen, _REASON, part), lifetime))
     try:
         await requests.decide(
             asked.ctx,
@@ -83,16 +97,17 @@ async def decide(request: Request, task_id: str) -> Response:
             version=chosen.version,
             reason=chosen.reason,
             approved_until=_until(asked.ctx.clock(), chosen),
+            item=part.item or None,
         )
     except (StaleVersion, InvalidTaskState):
-        now, typed = await _detail(asked, task_id), Mistakes({}, {_REASON: chosen.reason or ""})
-        lifetime = asked.fields.get("lifetime", "")
-        return _page(asked, now, status=409, notice=_overtaken(now), mistakes=typed, lifetime=lifetime)
+        now, kept = await _detail(asked, task_id), Mistakes({}, {_REASON: chosen.reason or ""})
+        typed = Typed(part.item, _marked(kept, _REASON, part), lifetime)
+        return _page(asked, now, status=409, notice=_overtaken(_part(asked, now)), typed=typed)
     except IneligibleApprover as refused:
         reason = why_not(str(refused.extra.get("code", "")))
         notice = Notice("bad", "Your decision was not recorded", reason)
         return _page(asked, await _detail(asked, task_id), status=403, notice=notice)
-    return RedirectResponse(f"{asked.page.root}/desk/requests/{task_id}", status_code=303)
+    return _back(asked, part)
 
 
 @router.post("/desk/approvals/{approval_id}/revocation", response_model=None)
@@ -100,17 +115,35 @@ async def revoke(request: Request, approval_id: str) -> Response:
     """Take an approval back, or say why that is too late."""
     asked = visit(request)
     detail = await _detail(asked, asked.fields.get("request", ""))
-    if detail.approval is None or detail.approval.id != approval_id:
+    parts = detail.items if detail.item_count else (detail,)
+    part = next((part for part in parts if part.approval is not None and part.approval.id == approval_id), None)
+    if part is None:
         raise UnknownTask
     reason = read_reason(asked.fields, needed=True)
     if isinstance(reason, Mistakes):
-        return _page(asked, detail, status=422, mistakes=_renamed(reason))
+        return _page(asked, detail, status=422, typed=Typed(part.item, _marked(reason, _REVOKE, part)))
     try:
         await requests.revoke(asked.ctx, asked.caller, approval_id, reason=reason or "")
     except (StaleVersion, InvalidTaskState):
         notice = Notice("bad", "Nothing was taken back", "The approval is no longer in force; see below how it ended.")
         return _page(asked, await _detail(asked, detail.id), status=409, notice=notice)
-    return RedirectResponse(f"{asked.page.root}/desk/requests/{detail.id}", status_code=303)
+    return _back(asked, part)
+
+
+def _part(asked: Visit, detail: RequestDetail) -> RequestDetail:
+    """What the form is about: an item of a bundle that the reader sees, else the request itself."""
+    if not detail.item_count:
+        return detail
+    item = whole(asked.fields.get("item"))
+    found = next((part for part in detail.items if part.item == item), None)
+    if found is None:
+        raise UnknownTask
+    return found
+
+
+def _back(asked: Visit, part: RequestDetail) -> Response:
+    place = f"#item-{part.item}" if part.item else ""
+    return RedirectResponse(f"{asked.page.root}/desk/requests/{part.id}{place}", status_code=303)
 
 
 async def _detail(asked: Visit, task_id: str) -> RequestDetail:
@@ -124,8 +157,11 @@ def _until(now: datetime, chosen: Decision) -> datetime | None:
     return None if chosen.seconds is None else now + timedelta(seconds=chosen.seconds)
 
 
-def _renamed(mistakes: Mistakes) -> Mistakes:
-    return Mistakes({_REVOKE: mistakes.messages[_REASON]}, {_REVOKE: mistakes.typed[_REASON]})
+def _marked(mistakes: Mistakes, field: str, part: RequestDetail) -> Mistakes:
+    """The same about the reason, under the name that the field has on the page."""
+    name = f"{field}-{part.item}" if part.item else field
+    messages = {name: mistakes.messages[_REASON]} if _REASON in mistakes.messages else {}
+    return Mistakes(messages, {name: mistakes.typed[_REASON]})
 
 
 def _overtaken(now: RequestDetail) -> Notice:
@@ -146,24 +182,27 @@ def _page(
     *,
     status: int = 200,
     notice: Notice | None = None,
-    mistakes: Mistakes | None = None,
-    lifetime: str = "",
+    typed: Typed = NOTHING,
 ) -> Response:
-    values = _values(asked, detail, mistakes=mistakes, lifetime=lifetime)
+    values = _values(asked, detail, typed=typed)
     heading = detail.effect or detail.template_title
     return render("request.html", asked.page, status=status, heading=heading, notice=notice, **values)
 
 
-def _values(
-    asked: Visit, detail: RequestDetail, *, mistakes: Mistakes | None = None, lifetime: str = ""
-) -> dict[str, Any]:
-    now = asked.page.now
+def _values(asked: Visit, detail: RequestDetail, *, typed: Typed = NOTHING) -> dict[str, Any]:
+    cards = [_card(asked.page.now, item, typed) for item in detail.items]
+    return {**_card(asked.page.now, detail, typed), "cards": cards}
+
+
+def _card(now: datetime, detail: RequestDetail, typed: Typed) -> dict[str, Any]:
+    """What the forms of a request or item are made of, with what was typed into them."""
+    own = typed if typed.item == detail.item else NOTHING
     longest = max(0, int((detail.max_approved_until - now).total_seconds())) if detail.max_approved_until else 0
     return {
         "it": detail,
-        "mistakes": mistakes,
+        "mistakes": own.mistakes,
         "longest": longest,
         "choices": lifetimes(longest),
-        "chosen": lifetime,
+        "chosen": own.lifetime,
         "outcome": outcome_of(detail, now=now),
     }
