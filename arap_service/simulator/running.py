@@ -92,8 +92,9 @@ def _end(ctx: Context, session: WriteSession, *, task_id: str, plan: Plan) -> No
         return
     now, event = ctx.clock(), _EVENTS[plan.armed.act.name]()
     if isinstance(event, Expire):
-        for part in (task, *items.items_of(session, [task.id])):
-            part.pending_until = min(part.pending_until, now)
+        task.pending_until = min(task.pending_until, now)
+        for item in items.items_of(session, [task.id]):
+            item.pending_until = min(item.pending_until, now)
         session.flush()
     wrote = {"reason": "The simulator was told to deny."} if isinstance(event, Deny) else None
     end(ctx, session, task, event, Cause(ACTOR, ACTOR, wrote=wrote), now=now)

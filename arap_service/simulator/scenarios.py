@@ -184,7 +184,7 @@ _TABLE: Final = (
     ),
     Scenario(
         "callback-late", "The callback comes when everything is over.",
-        (_AT_ONCE, {"behaviour": "callback-late", "after": 3}),
+        (_AT_ONCE, {"behaviour": "callback-late", "after": 4}),
         (*ALWAYS, *_RAN, "polling", "late"), lambda evidence: _ran(evidence) and _late_callback(evidence),
     ),
     Scenario(

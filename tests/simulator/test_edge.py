@@ -7,9 +7,13 @@ import anyio
 import anyio.lowlevel
 import httpx2
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
-from arap_service.domain.behaviours import Endpoint
+from arap_service.domain.behaviours import Endpoint, read_act
+from arap_service.simulator.core import Simulator
+from arap_service.simulator.edge import SimulatorEdge
 from arap_service.simulator.observing import facts_of, place
+from arap_service.simulator.program import Armed, Target
 from tests.clock import FakeClock
 from tests.pdp import question
 from tests.simulator.world import OBSERVATIONS, rehearsing
@@ -147,3 +151,35 @@ def test_no_body_is_too_odd_to_be_noted(endpoint: Endpoint, body: bytes) -> None
     facts = facts_of(endpoint, sent=body, answered=body, headers={"retry-after": "soon"}, key=None)
     assert "retry_after" not in facts
     assert json.dumps(facts)
+
+
+async def test_a_base_path_is_no_part_of_an_endpoint_and_another_server_ends_in_the_middle(clock: FakeClock) -> None:
+    """In-process, with nothing but the edge: a server that cannot cut gets half an answer instead."""
+    simulator = Simulator(clock)
+    for endpoint in (Endpoint.METADATA, Endpoint.KEYS):
+        act = read_act({"behaviour": "cut"})
+        assert simulator.program.arm(Armed("sim_1", act, Target(endpoint=endpoint), clock()))
+    asked: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del receive
+        asked.append(scope["path"])
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    edge = SimulatorEdge(app, simulator, base_path="/tenant")
+    for path in ("/.well-known/authzen-configuration/tenant", "/tenant/jwks.json", "/tenant/desk"):
+        await edge({"type": "http", "method": "GET", "path": path, "headers": []}, receive, send)
+    assert asked == ["/tenant/desk"]
+    starts = [(message["status"], dict(message["headers"])) for message in sent if "status" in message]
+    marked = {b"x-arap-simulator": b"on"}
+    assert starts == [(200, {b"content-length": b"1024", **marked})] * 2 + [(204, marked)]
+    assert [each.what for each in simulator.notebook.since(0)] == ["metadata", "keys"]
