@@ -44,6 +44,28 @@ async def test_an_outcome_comes_at_its_time_and_not_before(
         assert kinds(world, task["id"])[-1] == f"task_{OUTCOMES[behaviour]}"
 
 
+@pytest.mark.parametrize("behaviour", OUTCOMES)
+async def test_an_outcome_ends_every_item_of_a_bundle(
+    service_url: str, tmp_path: Path, clock: FakeClock, behaviour: str
+) -> None:
+    async with rehearsing(tmp_path, database=service_url, clock=clock) as world:
+        await world.arm(behaviour)
+        shared = {"subject": {"type": "user", "id": "alice"}, "context": {"agent": "bot"}}
+        items = []
+        for name in ("one", "two"):
+            item = {"resource": {"type": "account", "id": name}, "action": {"name": "open"}}
+            said = (await world.ask({**shared, **item}))["context"]
+            offer = said["access_request"]
+            denial = {"binding_token": offer["binding_token"], "expires_at": offer["expires_at"]}
+            items.append({**item, "denial": {**denial, "evaluation_id": said["evaluation_id"]}})
+        made = await world.submit({**shared, "items": items})
+        assert made.status_code == 202, made.text
+        await world.simulator.round()
+        shown = (await world.status(made.json()["task"]))["task"]
+    assert shown["status"] == OUTCOMES[behaviour]
+    assert [item["status"] for item in shown["items"]] == [OUTCOMES[behaviour]] * 2
+
+
 async def test_what_is_for_a_task_goes_before_what_is_for_its_template(
     sqlite_service_url: str, tmp_path: Path, clock: FakeClock
 ) -> None:

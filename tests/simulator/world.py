@@ -18,6 +18,7 @@ version: 1
 clients: [{client: gate, may: 'true'}]
 rules:
   - {id: transfers, when: resource.id == "wire_transfer", request: transfer}
+  - {id: accounts, when: resource.type == "account", request: transfer}
   - {id: scripted, when: resource.id == "scripted", request: scripted}
 templates:
   transfer:
