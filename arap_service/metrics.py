@@ -93,17 +93,27 @@ class Metrics:
             ("kind",),
             registry=self._registry,
         )
-        self._limits = dict(limits)
+        self.limits: Final = dict(limits)
+        self._answers: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._outcomes: dict[tuple[str, str], Counter] = {}
 
     def answered(self, route: str | None, method: str, status: int, *, seconds: float) -> None:
         """Count one answer; `route` is a template, None where no route was found."""
-        name = route or OTHER
-        self._requests.labels(name, method if method in _METHODS else OTHER, f"{status // 100}xx").inc()
-        self._seconds.labels(name).observe(seconds)
+        key = (route or OTHER, method if method in _METHODS else OTHER, status // 100)
+        found = self._answers.get(key)
+        if found is None:  # looking labels up costs more than counting
+            name, verb, hundreds = key
+            found = (self._requests.labels(name, verb, f"{hundreds}xx"), self._seconds.labels(name))
+            self._answers[key] = found
+        found[0].inc()
+        found[1].observe(seconds)
 
     def evaluated(self, outcome: str, *, presented: str = "nothing") -> None:
         """Count one evaluation."""
-        self._evaluations.labels(presented, outcome).inc()
+        found = self._outcomes.get((presented, outcome))
+        if found is None:
+            found = self._outcomes[presented, outcome] = self._evaluations.labels(presented, outcome)
+        found.inc()
 
     def decided(self, decision: str, channel: str) -> None:
         """Count one vote."""
@@ -124,7 +134,7 @@ class Metrics:
     def exposition(self, rules: InForce, stored: Stored | None) -> bytes:
         """Everything as text; without `stored` the database could not be read, and the figures of it are missing."""
         own = CollectorRegistry()
-        own.register(_Figures(rules, stored, self._limits))
+        own.register(_Figures(rules, stored, self.limits))
         return generate_latest(self._registry) + generate_latest(own)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
-from opentelemetry import trace as otel
+from opentelemetry.trace import Tracer
 
 from arap_service.checkpoints import Checkpoint, passing
 from arap_service.context import Context, NewId, Trust, random_id
@@ -20,11 +20,12 @@ from arap_service.outbound import Outbound
 from arap_service.policy_source import PolicySource
 from arap_service.rates import Rates
 from arap_service.settings import Settings
-from arap_service.settings_parts import TrustedSigner
+from arap_service.settings_parts import Limits, TrustedSigner
 from arap_service.settings_record import record_settings
 from arap_service.simulator.calling_back import SimulatedOutbound
 from arap_service.simulator.core import Simulator
 from arap_service.store.database import Database
+from arap_service.tracing import own_tracer
 from arap_service.upstream import Upstream
 from arap_service.yaml_files import SettingsInvalid
 
@@ -64,7 +65,7 @@ async def open_context(
     outbound: Outbound | None = None,
     fetch: Fetch = fetch_keys,
     upstream: Upstream | None = None,
-    tracer: otel.Tracer | None = None,
+    tracer: Tracer | None = None,
 ) -> Context:
     """Open everything that the settings name; close it with `context.aclose()`.
 
@@ -74,9 +75,7 @@ async def open_context(
     rehearsal = Simulator(clock) if settings.simulator else None
     clock = clock if rehearsal is None else rehearsal.clock
     ring = load_ring(settings.key_file)
-    policy = PolicySource.open(settings.policy_path)
-    if policy.current().upstream is not None and settings.upstream is None and upstream is None:
-        raise SettingsInvalid(("upstream: is missing, but the rules are made for standing behind one; name it",))
+    policy = _policy(settings, has_upstream=upstream is not None or settings.upstream is not None)
     database = Database.open(settings.database)
     try:
         keys = await Keys.load_or_create(database, ring, clock=clock)
@@ -85,16 +84,7 @@ async def open_context(
     except BaseException:
         await database.aclose()
         raise
-    limits = settings.limits
-    per_minute = {
-        "submission": limits.submissions_per_minute,
-        "poll": limits.polls_per_minute,
-        "denial": limits.requestable_denials_per_minute,
-        "evaluation": limits.evaluations_per_minute,
-        "catalog": limits.catalog_calls_per_minute,
-    }
-    metrics = Metrics(per_minute)
-    log: Any = structlog.get_logger("arap")
+    metrics = Metrics(_per_minute(settings.limits))
     context = Context(
         settings=settings,
         database=database,
@@ -106,19 +96,41 @@ async def open_context(
         new_id=new_id,
         checkpoint=checkpoint,
         outbound=outbound or guarded(settings, rehearsal),
-        rates=Rates(per_minute, clock=clock, refused=metrics.limited),
+        rates=Rates(metrics.limits, clock=clock, refused=metrics.limited),
         metrics=metrics,
-        tracer=tracer or otel.get_tracer("arap_service"),
-        log=log,
+        tracer=tracer or own_tracer(),
+        log=structlog.get_logger("arap"),
         rehearsal=rehearsal,
         upstream=upstream or (None if settings.upstream is None else Upstream(settings.upstream, clock=clock)),
     )
+    _rehearse(context, rehearsal)
+    return context
+
+
+def _policy(settings: Settings, *, has_upstream: bool) -> PolicySource:
+    policy = PolicySource.open(settings.policy_path)
+    if policy.current().upstream is not None and not has_upstream:
+        raise SettingsInvalid(("upstream: is missing, but the rules are made for standing behind one; name it",))
+    return policy
+
+
+def _per_minute(limits: Limits) -> dict[str, int]:
+    """How often one caller may do what, by the names that the use cases and the figures have for it."""
+    return {
+        "submission": limits.submissions_per_minute,
+        "poll": limits.polls_per_minute,
+        "denial": limits.requestable_denials_per_minute,
+        "evaluation": limits.evaluations_per_minute,
+        "catalog": limits.catalog_calls_per_minute,
+    }
+
+
+def _rehearse(context: Context, rehearsal: Simulator | None) -> None:
     if rehearsal is not None:
         rehearsal.attach(context)
-        log.warning("simulator_enabled", identifier=settings.identifier)
-    elif any(template.script for template in policy.current().templates.values()):
-        log.warning("scripts_ignored", reason="simulator is off")
-    return context
+        context.log.warning("simulator_enabled", identifier=context.settings.identifier)
+    elif any(template.script for template in context.policy.current().templates.values()):
+        context.log.warning("scripts_ignored", reason="simulator is off")
 
 
 def guarded(settings: Settings, rehearsal: Simulator | None = None) -> Outbound:

@@ -7,7 +7,7 @@ configuration names a collector (extra `otel`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
 from opentelemetry import trace
@@ -21,9 +21,16 @@ Value = str | int | bool
 _W3C: Final = TraceContextTextMapPropagator()
 _HEADER: Final = "traceparent"
 _NO_CONTEXT: Final = Context()
+_NAME: Final = "arap_service"
+_NOTHING: Final = nullcontext(trace.INVALID_SPAN)
 
 
-@contextmanager
+def own_tracer() -> Tracer:
+    """The tracer of the provider that is set up, or one that does nothing and costs next to nothing."""
+    provider = trace.get_tracer_provider()
+    return trace.NoOpTracer() if isinstance(provider, trace.ProxyTracerProvider) else provider.get_tracer(_NAME)
+
+
 def spanning(
     tracer: Tracer,
     name: str,
@@ -31,8 +38,17 @@ def spanning(
     kind: SpanKind = SpanKind.INTERNAL,
     parent: Context | None = None,
     attributes: Mapping[str, Value] | None = None,
-) -> Iterator[Span]:
+) -> AbstractContextManager[Span]:
     """A span around a block, under the current one unless a `parent` is given; an exception marks it by its type."""
+    if type(tracer) is trace.NoOpTracer and not parent and trace.get_current_span() is trace.INVALID_SPAN:
+        return _NOTHING  # there is no trace to go on with, and no span to make
+    return _spanning(tracer, name, kind=kind, parent=parent, attributes=attributes)
+
+
+@contextmanager
+def _spanning(
+    tracer: Tracer, name: str, *, kind: SpanKind, parent: Context | None, attributes: Mapping[str, Value] | None
+) -> Iterator[Span]:
     with tracer.start_as_current_span(
         name, context=parent, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
     ) as span:

@@ -5,11 +5,12 @@ so, all in one transaction. A refused attempt by somebody who sees the request i
 counts once under an idempotency key; without one, the second meets a newer version and is told the current state.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from opentelemetry.trace import Span
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session
 
@@ -90,19 +91,27 @@ async def decide(
 
     # A refusal is returned and raised after the commit, because its record has to stay.
     with spanning(ctx.tracer, "arap.decide", attributes={"arap.channel": caller.channel}) as span:
-        try:
-            fault = await ctx.database.write(work)
-        except IntegrityError:
-            raise DuplicateRequest from None  # the key was just used for another request
-        span.set_attribute("arap.outcome", decision if fault is None else fault.urn)
-        if fault is None:  # else it may be nothing but what somebody wrote into an address
-            span.set_attribute("arap.task_id", task_id)
+        fault = await _written(ctx, work)
+        _note(span, task_id, decision, fault)
     ctx.checkpoint("decide.after_commit")
     if fault is not None:
         ctx.log.info("decision_refused", task_id=task_id, problem=fault.urn)
         raise fault
     ctx.log.info("decision_recorded", task_id=task_id, decision=decision)
     return await detail(ctx, caller, task_id)
+
+
+def _note(span: Span, task_id: str, decision: str, fault: ArapError | None) -> None:
+    span.set_attribute("arap.outcome", decision if fault is None else fault.urn)
+    if fault is None:  # else it may be nothing but what somebody wrote into an address
+        span.set_attribute("arap.task_id", task_id)
+
+
+async def _written(ctx: Context, work: Callable[[WriteSession], ArapError | None]) -> ArapError | None:
+    try:
+        return await ctx.database.write(work)
+    except IntegrityError:
+        raise DuplicateRequest from None  # the key was just used for another request
 
 
 def is_text(text: str) -> bool:

@@ -26,8 +26,7 @@ _ZERO: Final = {"server_default": text("0")}
 
 
 def _one_of(column: str, *values: str) -> CheckConstraint:
-    listed = ", ".join(f"'{value}'" for value in values)
-    return CheckConstraint(f"{column} IN ({listed})", name=column)
+    return CheckConstraint(column + " IN (" + ", ".join(f"'{value}'" for value in values) + ")", name=column)
 
 
 def _unique_where(name: str, *columns: str, where: str) -> Index:
