@@ -1,17 +1,19 @@
 """What the engine hands to an executor and what it gets back: facts about one invocation, no decisions."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One invocation of a tool, from the captured binding."""
+    """One invocation of a tool, from the captured binding; what is made for it ends with its approval (PEP-107)."""
 
     tool: str
     arguments: Mapping[str, Any]
     task_id: str
+    approved_until: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

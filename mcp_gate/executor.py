@@ -24,6 +24,7 @@ from mcp.types import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp.types.version import LATEST_MODERN_VERSION
 from pydantic import ValidationError
 
+from mcp_gate.approved import within
 from mcp_gate.execution import Executed, NoResponse, ReceivedError, ToolCall
 from mcp_gate.origin import NotReceived
 from mcp_gate.upstream import without_server_info
@@ -97,7 +98,7 @@ class DeferredExecutor:
     async def __call__(self, call: ToolCall) -> Executed | ReceivedError | NoResponse:
         """Invoke the tool once."""
         try:
-            with _passing(call.tool):
+            with _passing(call.tool), within(call.approved_until):
                 result = await self.request("tools/call", {"name": call.tool, "arguments": dict(call.arguments)})
         except NotReceived as error:
             return NoResponse(error.reason)

@@ -55,7 +55,7 @@ class Invocation:
         core, binding = self._core, stored.binding
         if binding is None or claimed.execution_deadline is None:
             raise AssertionError("a claim needs a call and a deadline")
-        call = ToolCall(binding.tool, binding.arguments, claimed.id)
+        call = ToolCall(binding.tool, binding.arguments, claimed.id, claimed.approved_until)
         if not await core.store.begin_invocation(claimed, worker=core.epoch, writing=core.writing):  # PEP-113
             log.warning("invocation_withheld", task_id=claimed.id)
             await core.move(claimed, ExecutionOverdue())

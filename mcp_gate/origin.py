@@ -8,6 +8,7 @@ So the bytes are watched: an error counts as received if and only if a JSON-RPC 
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
 from itertools import count
 from types import TracebackType
 from typing import Any, Final, Self
@@ -21,6 +22,8 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
 from mcp.types import ErrorData, JSONRPCError
+
+from mcp_gate.approved import approved_until
 
 SCAN_LIMIT: Final = 8 * 1024 * 1024
 CONNECTION_CLOSED: Final = -32000
@@ -74,10 +77,16 @@ class ReceivedErrors:
 
 
 class OriginDispatcher(JSONRPCDispatcher[TransportContext]):
-    """The SDK's dispatcher, under request ids of our own and with the two kinds of failure told apart."""
+    """The SDK's dispatcher, under request ids of our own and with the two kinds of failure told apart.
 
-    def __init__(self, read: Any, write: Any, *, received: ReceivedErrors) -> None:
+    `bounds` holds, by its id, the end of the approval that a request on its way runs under.
+    """
+
+    def __init__(
+        self, read: Any, write: Any, *, received: ReceivedErrors, bounds: dict[str, datetime] | None = None
+    ) -> None:
         super().__init__(read, write)
+        self._bounds = {} if bounds is None else bounds
         self._received = received
         self._numbers = count(1)
         self.closed = anyio.Event()
@@ -94,6 +103,8 @@ class OriginDispatcher(JSONRPCDispatcher[TransportContext]):
         named = opts.get("request_id") if opts is not None and method == LISTEN else None  # its stream is told by it
         request_id = named if isinstance(named, str) else f"gate-{next(self._numbers)}"
         options: CallOptions = {**(opts or {}), "request_id": request_id}
+        if (until := approved_until()) is not None:
+            self._bounds[request_id] = until
         try:
             return await super().send_raw_request(method, params, options, **related)
         except MCPError as error:
@@ -102,6 +113,8 @@ class OriginDispatcher(JSONRPCDispatcher[TransportContext]):
             if self._received.take_unread(request_id):
                 raise NotReceived("not_read", shown=error.error) from error
             raise NotReceived from error
+        finally:
+            self._bounds.pop(request_id, None)
 
     async def run(
         self,
@@ -177,7 +190,7 @@ class WatchedTransport(httpx2.AsyncBaseTransport):
             ("application/json", "text/event-stream")
         ):
             return response
-        scanner = _Scanner(self._received, sent=_id_of(request), events=kind.startswith("text/event-stream"))
+        scanner = _Scanner(self._received, sent=message_id(request), events=kind.startswith("text/event-stream"))
         return httpx2.Response(
             status_code=response.status_code,
             headers=response.headers,
@@ -244,7 +257,8 @@ class _Scanner:
                 self._received.add(message["id"])
 
 
-def _id_of(request: httpx2.Request) -> object:
+def message_id(request: httpx2.Request) -> object:
+    """The id of the JSON-RPC message that a request posts, if it posts one."""
     try:
         message = json.loads(request.content)
     except (ValueError, RecursionError, httpx2.RequestNotRead):

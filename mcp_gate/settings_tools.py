@@ -3,6 +3,7 @@
 A part of the configuration; checks itself and connects to nothing.
 """
 
+from pathlib import Path
 from typing import Self
 
 from pydantic import Field, SecretStr, model_validator
@@ -25,6 +26,15 @@ class Credentials(Section):
         return self
 
 
+class CallTokens(Section):
+    """Short tokens that the gateway signs itself, one for each request; that of an approved call ends with it."""
+
+    issuer: Name
+    audience: Name
+    key_file: Path
+    lifetime_seconds: int = Field(default=60, gt=0, le=300)
+
+
 class Upstream(Section):
     """The MCP server behind the gateway: `command` (stdio) or `url` (Streamable HTTP)."""
 
@@ -36,17 +46,23 @@ class Upstream(Section):
     headers: dict[str, SecretStr] = Field(default_factory=dict)
     # The gateway's own; a caller's token is never passed on (COAZ, Token Integrity).
     credentials: Credentials | None = None
+    call_tokens: CallTokens | None = None
     call_seconds: ShortSeconds = 300
 
     @model_validator(mode="after")
     def _one_transport(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("needs exactly one of `command` and `url`")
-        if self.credentials is not None and self.url is None:
-            raise ValueError("credentials are for a `url`; give a command its secrets in `env`")
-        if self.credentials is not None and any(name.lower() == "authorization" for name in self.headers):
-            raise ValueError("credentials and an authorization header cannot both be sent; keep one")
-        has_secrets = bool(self.headers) or self.credentials is not None
+        given = [
+            self.credentials is not None,
+            self.call_tokens is not None,
+            any(name.lower() == "authorization" for name in self.headers),
+        ]
+        if any(given[:2]) and self.url is None:
+            raise ValueError("credentials and call_tokens are for a `url`; give a command its secrets in `env`")
+        if sum(given) > 1:
+            raise ValueError("keep one of credentials, call_tokens and an authorization header; only one can be sent")
+        has_secrets = bool(self.headers) or any(given)
         if has_secrets and self.url is not None and not is_secure(self.url, insecure_loopback=True):
             raise ValueError("headers would be sent in the clear: use https, or leave the secrets out")
         return self

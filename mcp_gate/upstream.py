@@ -7,6 +7,7 @@ capability of its own, passes no credential of a caller on, and repeats no call.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import anyio
@@ -25,7 +26,7 @@ from pydantic import RootModel, ValidationError
 
 from mcp_gate.origin import NotReceived, OriginDispatcher, ReceivedErrors, WatchedStream, WatchedTransport
 from mcp_gate.settings_tools import Upstream as UpstreamSettings
-from mcp_gate.upstream_auth import UpstreamCredentials
+from mcp_gate.upstream_auth import auth_of
 from mcp_gate.upstream_events import AGAIN_SECONDS, EVERY_LIST, Announce, event_of, hear, watch
 
 SERVER_INFO_META: Final = "io.modelcontextprotocol/serverInfo"
@@ -82,6 +83,8 @@ class Upstream:
     ) -> None:
         self._settings = settings
         self._announce = announce
+        self._bounds: dict[str, datetime] = {}
+        self._auth = auth_of(settings, self._bounds)
         self._is_awaited = is_awaited
         self._info = types.Implementation(name=name, version="1")
         self._sleep = sleep
@@ -152,7 +155,7 @@ class Upstream:
     async def _session(self) -> AsyncIterator[_Open]:
         received = ReceivedErrors()
         async with self._transport(received) as (read, write):
-            dispatcher = OriginDispatcher(read, write, received=received)
+            dispatcher = OriginDispatcher(read, write, received=received, bounds=self._bounds)
             async with ClientSession(
                 dispatcher=dispatcher, client_info=self._info, message_handler=self._on_message
             ) as session:
@@ -181,7 +184,7 @@ class Upstream:
         async with (
             httpx2.AsyncClient(
                 transport=WatchedTransport(httpx2.AsyncHTTPTransport(trust_env=False), received),
-                auth=None if settings.credentials is None else UpstreamCredentials.of(settings.credentials),
+                auth=self._auth,
                 headers={**headers, "accept-encoding": "identity"},  # bytes are watched as they come
                 timeout=timeout,
             ) as http,

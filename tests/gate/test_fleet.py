@@ -33,6 +33,7 @@ from tests.gate.world import DISPOSITION, World, connected, create, ended, tasks
 pytestmark = pytest.mark.anyio
 NOTE = "note://plans"
 CREDENTIALS = {"token_endpoint": "https://a.example", "client_id": "c", "client_secret": "s"}
+CALL_TOKENS = {"issuer": "https://gate.example", "audience": "a", "key_file": "key.json"}
 EVERYTHING = {
     ("resources/read", NOTE),
     ("prompts/get", "greet"),
@@ -292,6 +293,8 @@ async def test_a_server_that_is_away_takes_nothing_from_the_others_and_comes_bac
         {"methods": {"tools/list": {"evaluation": {}}}},
         {"upstream": {"command": "x", "credentials": CREDENTIALS}},
         {"upstream": {"url": "http://a.example", "credentials": CREDENTIALS}},
+        {"upstream": {"url": "https://a.example", "credentials": CREDENTIALS, "call_tokens": CALL_TOKENS}},
+        {"upstream": {"command": "x", "call_tokens": CALL_TOKENS}},
         {"upstream": {"url": "https://a.example", "headers": {"Authorization": "x"}, "credentials": CREDENTIALS}},
         {"upstream": {"url": "https://a.example", "credentials": CREDENTIALS | {"token_endpoint": "http://a.example"}}},
     ],
