@@ -18,6 +18,7 @@ import typer
 from mcp_gate import migrate as migration
 from mcp_gate.client.command import Target, TaskCommands
 from mcp_gate.client.records import TaskRecords
+from mcp_gate.commands_doctor import doctor
 from mcp_gate.commands_explain import explain
 from mcp_gate.commands_local import approver_command, decide_command, pending
 from mcp_gate.commands_tasks import tasks_app
@@ -44,6 +45,7 @@ app = typer.Typer(
 task_app = typer.Typer(no_args_is_help=True, help="Look after tasks that earlier calls left behind.")
 app.add_typer(task_app, name="task")
 app.add_typer(tasks_app, name="tasks")
+app.command()(doctor)
 app.command()(explain)
 app.command()(pending)
 app.command("decide")(decide_command)

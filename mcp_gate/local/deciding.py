@@ -6,6 +6,7 @@ who may decide is read from the rules of now. GOV-09, GOV-10; design section 8.
 
 import hashlib
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -90,11 +91,15 @@ def _require_eligible(local: Local, found: LocalRequest, name: str, approver: Lo
         raise NotDecided("the rules do not name this approver for this tool")
     if found.asker is None:
         raise NotDecided("the gate no longer knows who asked")
-    asking = {_folded(each) for each in (found.asker.sub, found.asker.client_id, found.asker.agent) if each}
-    subject = found.question["subject"].get("id")
-    asking |= {_folded(subject)} if isinstance(subject, str) else set()
-    if asking & {_folded(each) for each in (name, *approver.identities)}:  # GOV-10
+    asking = (found.asker.sub, found.asker.client_id, found.asker.agent, found.question["subject"].get("id"))
+    if is_one_of(asking, name, approver):  # GOV-10
         raise NotDecided("nobody decides what he asked for himself, through which client or agent he asked")
+
+
+def is_one_of(asking: Iterable[object], name: str, approver: LocalApprover) -> bool:
+    """Whether an approver is one of those who ask, under any of his names and in any spelling."""
+    names = {_folded(each) for each in asking if isinstance(each, str) and each}
+    return bool(names & {_folded(each) for each in (name, *approver.identities)})
 
 
 def _folded(name: str) -> str:

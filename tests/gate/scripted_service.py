@@ -102,6 +102,8 @@ class ScriptedService:
         )
 
     def _evaluation(self, asked: dict[str, Any]) -> httpx2.Response:
+        if not {"subject", "resource", "action"} <= asked.keys():
+            return httpx2.Response(400, text="subject, resource and action are required")
         context = asked.get("context", {})
         approval = context.get("approval")
         if isinstance(approval, dict):
