@@ -161,6 +161,22 @@ def test_service_stops_with_status_zero_on_a_signal_and_with_its_supervisor(dev:
         assert process.wait(timeout=30) == 0
 
 
+def test_open_stream_of_events_does_not_keep_the_service_from_stopping(dev: Path) -> None:
+    """It would never end by itself; uvicorn would wait for it until its own time-out of ten seconds."""
+    config = config_of(dev)
+    secret = json.loads((dev / "secrets.json").read_text())["clients"]["resolver"]
+    with serving(config) as (process, url):
+        form = {"grant_type": "client_credentials"}
+        token = httpx2.post(f"{url}/issuer/token", data=form, auth=("resolver", secret)).json()["access_token"]
+        bearer = {"Authorization": f"Bearer {token}"}
+        with httpx2.stream("GET", f"{url}/resolver/v1/events", headers=bearer, timeout=30) as response:
+            lines = response.iter_lines()
+            assert next(lines).startswith("retry: ")
+            process.send_signal(signal.SIGTERM)
+            assert list(lines)[-1] == ""
+        assert process.wait(timeout=30) == 0
+
+
 def test_taken_port_is_one_line(dev: Path) -> None:
     with serving(config_of(dev)) as (_, url):
         port = url.rpartition(":")[2]

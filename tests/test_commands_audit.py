@@ -80,8 +80,7 @@ def failed(*arguments: str) -> str:
 
 def tampered(config: Path, *statements: Any) -> None:
     database = Database.open(yaml.safe_load(config.read_text())["database"])
-    for statement in statements:
-        database.write_now(lambda session, statement=statement: session.execute(statement))
+    database.write_now(lambda session: [session.execute(statement) for statement in statements])
     database.close()
 
 

@@ -29,12 +29,8 @@ def _one_of(column: str, *values: str) -> CheckConstraint:
     return CheckConstraint(column + " IN (" + ", ".join(f"'{value}'" for value in values) + ")", name=column)
 
 
-def _unique_where(name: str, *columns: str, where: str) -> Index:
-    return Index(name, *columns, unique=True, sqlite_where=text(where), postgresql_where=text(where))
-
-
-def _index_where(name: str, *columns: str, where: str) -> Index:
-    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+def _index_where(name: str, *columns: str, where: str, unique: bool = False) -> Index:
+    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
 
 
 class Row(SQLModel):
@@ -58,7 +54,9 @@ class Task(Row, table=True):
         CheckConstraint("version >= 1", name="version"),
         CheckConstraint("pending_until <= expires_at", name="clocks"),
         # ARS-37: the path by evaluation id has no jti, so this index is its replay marker.
-        _unique_where("uq_task_open", "evaluation_id", "submitter", "client_id", where="status = 'pending'"),
+        _index_where(
+            "uq_task_open", "evaluation_id", "submitter", "client_id", where="status = 'pending'", unique=True
+        ),
         _index_where("ix_task_due", "pending_until", where="status = 'pending'"),
         _index_where("ix_task_open_client", "client_id", where="status = 'pending'"),
         Index("ix_task_queue", "status", "pending_until", "id"),
@@ -235,7 +233,7 @@ class Approval(Row, table=True):
         _one_of("status", "active", "revoked", "superseded"),
         CheckConstraint("(status = 'active') = (ended_at IS NULL)", name="ended"),
         CheckConstraint("approved_at < approved_until", name="lifetime"),
-        _unique_where("uq_approval_active", "task_id", "item", where="status = 'active'"),
+        _index_where("uq_approval_active", "task_id", "item", where="status = 'active'", unique=True),
     )
 
     id: str = Field(primary_key=True)

@@ -18,6 +18,7 @@ from arap_service.keys import APPROVAL_TYP, CHECKPOINT_TYP, TokenInvalid, verify
 from arap_service.store import log
 from arap_service.store.database import Database
 from arap_service.store.log_tables import AuditCheckpoint, AuditPlace
+from arap_service.store.tables import AuditHead
 from tests.auditing.conftest import ISSUER, append
 from tests.clock import FakeClock
 from tests.peers import POLICY
@@ -67,7 +68,7 @@ async def test_nothing_new_is_not_signed_again(notary: Notary, database: Databas
 
 @pytest.mark.anyio
 async def test_empty_log_has_no_checkpoint(database: Database, notary: Notary) -> None:
-    database.write_now(lambda session: [session.delete(head) for head in log.open_heads(session, limit=9)])
+    database.write_now(lambda session: session.execute(delete(AuditHead)))
     assert await notary.sign() is None
 
 

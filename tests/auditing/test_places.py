@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from sqlmodel import col, select
@@ -9,7 +10,7 @@ from sqlmodel import col, select
 from arap_service import audit
 from arap_service.auditing.places import place_entries, place_some
 from arap_service.store import log
-from arap_service.store.database import Database
+from arap_service.store.database import Database, WriteSession
 from arap_service.store.log_tables import AuditPlace
 from tests.auditing.conftest import append
 from tests.clock import FakeClock
@@ -64,15 +65,14 @@ def test_several_instances_that_place_at_once_leave_no_gap_and_no_double(databas
     start = threading.Barrier(4)
     failures: list[BaseException] = []
 
+    def add_one(session: WriteSession, *, step: int, number: int) -> None:
+        audit.append(session, f"chain-{step % 3}", kind="k", actor="a", detail={"by": number}, now=clock())
+
     def run(number: int) -> None:
         start.wait(5)
         try:
             for step in range(8):
-                database.write_now(
-                    lambda session, step=step: audit.append(
-                        session, f"chain-{step % 3}", kind="k", actor="a", detail={"by": number}, now=clock()
-                    )
-                )
+                database.write_now(partial(add_one, step=step, number=number))
                 database.write_now(place_some)
         except BaseException as error:  # noqa: BLE001  # whatever it is, the test shows it
             failures.append(error)

@@ -222,9 +222,13 @@ class Newest:
 def test_event_that_comes_after_a_later_one_can_be_told() -> None:
     """Deliveries are tried again at times of their own, so the order of arrival says nothing."""
     known: set[str] = set()
-    receiver = EventReceiver(
-        keys=[NEW_KEY], seen=lambda one: one in known or bool(known.add(one)), advance=Newest().advance
-    )
+
+    def seen(webhook_id: str) -> bool:
+        is_known = webhook_id in known
+        known.add(webhook_id)
+        return is_known
+
+    receiver = EventReceiver(keys=[NEW_KEY], seen=seen, advance=Newest().advance)
     arrived = [
         receiver.receive(body, signed(body, webhook_id=f"msg_{place}"), now=NOW)
         for place, body in enumerate((told(5), told(9), told(7), told(6, request="task_2"), told(11)))
