@@ -130,9 +130,16 @@ def grounds(judged: Judgement) -> tuple[str, str]:
 
 async def commit(ctx: Context, work: Callable[[WriteSession], tuple[Submitted, Task | None]]) -> Submitted:
     """Run `work` in a transaction, again where a race was lost; it returns the answer and the task that it made."""
+
+    def within(session: WriteSession) -> tuple[Submitted, Task | None]:
+        made = work(session)
+        if made[1] is not None:
+            ctx.checkpoint("submit.before_commit")
+        return made
+
     for _ in range(_ATTEMPTS):
         try:
-            submitted, task = await ctx.database.write(work)
+            submitted, task = await ctx.database.write(within)
         except IntegrityError:
             continue  # lost a race that only the constraints could see; the next look finds the winner
         ctx.checkpoint("submit.after_commit")

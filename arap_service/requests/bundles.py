@@ -50,9 +50,7 @@ async def submit_bundle(ctx: Context, attempt: Attempt, bundle: Bundle) -> Submi
             return before, None
         task, status_code = create_bundle(ctx, session, bundle, [recorded(session, order) for order in orders])
         session.flush()
-        made = answer(ctx, session, caller, task, status_code)
-        ctx.checkpoint("submit.before_commit")
-        return made, task
+        return answer(ctx, session, caller, task, status_code), task
 
     return await commit(ctx, work)  # 4, 12 and 16
 

@@ -164,9 +164,7 @@ class _Told:
             submitter=visible(task.submitter),
             client_id=visible(task.client_id),
             agent=_visible(task.agent),
-            server=_visible(task.server) if is_called else None,
-            tool=_visible(task.tool) if is_called else None,
-            tool_title=_visible(call.get("title")),
+            **_called(task, call, is_called=is_called),
             **_values(about, call, template, bound=own.binding_members, wishes=asked.get("requested_access", {})),
             arguments_hash=task.arguments_hash,
             complete=call.get("complete", True) is True if call else task.arguments_hash is None,
@@ -291,6 +289,15 @@ def _values(
         "arguments": _views(arguments.shown),
         "facts": _views((*facts.shown, *unbound, *wished.shown)),
         "hidden": (*arguments.hidden, *facts.hidden, *wished.hidden),
+    }
+
+
+def _called(task: Task, call: Mapping[str, Any], *, is_called: bool) -> dict[str, Any]:
+    """The tool that would be called, if any."""
+    return {
+        "server": _visible(task.server) if is_called else None,
+        "tool": _visible(task.tool) if is_called else None,
+        "tool_title": _visible(call.get("title")),
     }
 
 

@@ -5,6 +5,7 @@ it; for everybody else it does not exist, byte for byte (ARS-63, ARS-67, ARS-68)
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,14 +18,14 @@ from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import ArapError, Forbidden, InvalidRequest, InvalidTaskState, TaskExpired, UnknownTask
 from arap_service.domain.task import Cancel
 from arap_service.protocol.arap import parse_instant
-from arap_service.records import task_seal
+from arap_service.records import Part, task_seal
 from arap_service.requests.decisions import expire_if_due, find_part
 from arap_service.requests.endings import REQUESTS, Cause, end, record, task_topic
 from arap_service.requests.handles import handle_of, response
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, is_named, may_see
 from arap_service.store import items, tasks, votes
 from arap_service.store.database import WriteSession
-from arap_service.store.tables import Execution, Task
+from arap_service.store.tables import Approval, Execution, Task
 
 DISPOSITIONS: Final = frozenset(
     {"approved-executed", "denied-not-executed", "execution-error", "outcome-unknown", "cancelled", "failed"}
@@ -179,7 +180,7 @@ async def report(
         InvalidRequest: The body is malformed.
         InvalidTaskState: The request was never approved.
     """
-    disposition, at, generation = _reported(body)
+    said = _reported(body)
 
     def work(session: WriteSession) -> None:
         task = _own(ctx, session, caller, task_id)
@@ -188,36 +189,51 @@ async def report(
         approval = None if part is None else votes.approval_of(session, task.id, item=part.item)
         if part is None or approval is None:
             raise InvalidTaskState("There is no approval to report on.", current=task.status, version=task.version)
-        if votes.find_execution(session, approval, generation=generation, disposition=disposition) is not None:
-            return
-        now = ctx.clock()
-        session.add(
-            Execution(
-                id=ctx.new_id("exe"),
-                task_id=task.id,
-                approval_id=approval.id,
-                generation=generation,
-                disposition=disposition,
-                at=at,
-                received_at=now,
-                reported_by=caller.principal,
-            )
-        )
-        tasks.bump_task(session, task.id)
-        detail: dict[str, JsonValue] = {
-            "approval_id": approval.id,
-            "disposition": disposition,
-            "generation": generation,
-        }
-        record(session, part, "execution_reported", caller.principal, detail, now=now)
-        session.on_commit(task_topic(task.id))
-        session.on_commit(REQUESTS)
+        _keep(ctx, session, caller, _Report(part, approval, *said))
 
     try:
         await ctx.database.write(work)
     except IntegrityError:
         await ctx.database.write(work)  # the same report was committed meanwhile: the second look finds it
-    ctx.log.info("execution_reported", task_id=task_id, disposition=disposition)
+    ctx.log.info("execution_reported", task_id=task_id, disposition=said[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """What was said about which approval."""
+
+    part: Part
+    approval: Approval
+    disposition: str
+    at: datetime
+    generation: int
+
+
+def _keep(ctx: Context, session: WriteSession, caller: Caller, said: _Report) -> None:
+    task, approval, now = said.part.task, said.approval, ctx.clock()
+    if votes.find_execution(session, approval, generation=said.generation, disposition=said.disposition) is not None:
+        return
+    session.add(
+        Execution(
+            id=ctx.new_id("exe"),
+            task_id=task.id,
+            approval_id=approval.id,
+            generation=said.generation,
+            disposition=said.disposition,
+            at=said.at,
+            received_at=now,
+            reported_by=caller.principal,
+        )
+    )
+    tasks.bump_task(session, task.id)
+    detail: dict[str, JsonValue] = {
+        "approval_id": approval.id,
+        "disposition": said.disposition,
+        "generation": said.generation,
+    }
+    record(session, said.part, "execution_reported", caller.principal, detail, now=now)
+    session.on_commit(task_topic(task.id))
+    session.on_commit(REQUESTS)
 
 
 async def report_on_approval(ctx: Context, caller: Caller, approval_id: str, body: Mapping[str, Any]) -> None:

@@ -87,8 +87,6 @@ async def _submit_one(ctx: Context, attempt: Attempt, intake: Intake) -> Submitt
             return before, None
         task, status_code = create(ctx, session, recorded(session, order))
         session.flush()
-        made = answer(ctx, session, caller, task, status_code)
-        ctx.checkpoint("submit.before_commit")
-        return made, task
+        return answer(ctx, session, caller, task, status_code), task
 
     return await commit(ctx, work)  # 4, 12 and 16

@@ -1,7 +1,8 @@
 """The table of what a bundled request asks for: one row for each item, living like a small task of its own.
 
 What all items share (subject, context, submitter, client, callback, the key that seals) is in the row of the task; its
-`item_count` says that there are items. Steps, votes and approvals name the item that they belong to. See ARS-82.
+`item_count` says that there are items, and columns that they have as well hold what the first of them has. Steps, votes
+and approvals name the item that they belong to. See ARS-82.
 """
 
 from datetime import datetime

@@ -86,8 +86,7 @@ class Task(Row, table=True):
     channel: str
     server: str | None = None
     tool: str | None = None
-    # Of a bundle, the columns that its items have as well hold those of the first one, to be searched and listed by.
-    item_count: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    item_count: int = Field(default=0, sa_column_kwargs={"server_default": "0"})  # see item_tables.py
     evaluation_id: str | None = Field(default=None, index=True)
     binding: str
     binding_iss: str | None = None
