@@ -59,6 +59,7 @@ def explain(rules: Rules, question: Question) -> dict[str, Any]:
         **_decision(judgement),
         "refused_before_rules": flaw_of(question.context),
         "rules": _tried(rules, question),
+        "upstream": _upstream(policy),
         "may_request": None if question.client_id is None else may_submit(policy, question.client_id, question),
         "template": _template(rules, judgement.template, question) if isinstance(judgement, Requestable) else None,
     }
@@ -81,6 +82,10 @@ def told(found: Mapping[str, Any]) -> Iterator[str]:
     by = f" by rule {found['rule']}" if found["rule"] else " because no rule decides"
     because = "" if found["reason"] is None else f", reason {found['reason']}"
     yield f"decision: {found['decision']}{by}{because}"
+    if found["upstream"] is not None:
+        reasons = [*found["upstream"]["convertible"], *(["none at all"] if found["upstream"]["unexplained"] else [])]
+        yield "  unless a rule denies, the decision point upstream decides; it is not asked here"
+        yield f"  reasons for which its denial may be requested: {', '.join(reasons) or 'not one'}"
     if found["template"] is not None:
         yield from _told_template(found["template"])
         if found["may_request"] is not None:
@@ -105,6 +110,11 @@ def _told_template(template: Mapping[str, Any]) -> Iterator[str]:
 
 def _line(expression: str) -> str:
     return " ".join(expression.split())
+
+
+def _upstream(policy: Policy) -> dict[str, Any] | None:
+    found = policy.upstream
+    return None if found is None else {"convertible": sorted(found.reasons), "unexplained": found.unexplained}
 
 
 def _decision(judgement: Judgement) -> dict[str, Any]:

@@ -97,9 +97,12 @@ class Upstream:
     async def _within(
         self, endpoint: str | None, name: str, body: Mapping[str, Any], deadline: float | None
     ) -> dict[str, Any]:
-        until = anyio.current_time() + self._settings.timeout_seconds
+        now, seconds = anyio.current_time(), self._settings.timeout_seconds
+        remaining = seconds if deadline is None else min(seconds, deadline - now)
+        if remaining <= 0:
+            raise UpstreamUnavailable("timeout")
         try:
-            with anyio.fail_after(min(until, deadline or until) - anyio.current_time()):
+            with anyio.fail_after(remaining):
                 return await self._post(endpoint or await self._endpoint(name), body)
         except TimeoutError:
             raise UpstreamUnavailable("timeout") from None

@@ -135,3 +135,11 @@ def test_a_request_that_is_none_is_one_line(files: tuple[Path, Path], text: str,
     said = failure("policy", "explain", str(request), "--rules", str(rules))
     assert says in said
     assert said.count("\n") == 0
+
+
+def test_rules_that_stand_behind_another_decision_point_say_so() -> None:
+    text = RULES.replace("groups:", "upstream: {convertible: [over_limit], unexplained: true}\ngroups:", 1)
+    found = explain(read_rules(text), question_of(question(), client_id="gate"))
+    assert found["upstream"] == {"convertible": ["over_limit"], "unexplained": True}
+    assert "  reasons for which its denial may be requested: over_limit, none at all" in told(found)
+    assert explained(question())["upstream"] is None

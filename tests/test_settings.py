@@ -17,6 +17,8 @@ GOOD: dict[str, Any] = {
     "key_file": "keys.json",
     "issuers": [{"issuer": "https://issuer.example", "jwks_uri": "https://issuer.example/jwks.json"}],
 }
+UPSTREAM = {"identifier": "https://pdp.example"}
+UPSTREAM_CLIENT = {"token_endpoint": "https://as.example/token", "client_id": "us", "client_secret": "s3cret"}
 CALLBACK = {"endpoints": ["https://gate.example/cb"], "keys": ["a2V5IG9mIHRoaXJ0eSB0d28gYnl0ZXMsIG5vdCBsZXNz"]}
 
 
@@ -98,6 +100,20 @@ def test_variable_that_is_no_json_is_refused_without_its_value(tmp_path: Path, m
         ({"issuers": []}, "issuers: name at least one"),
         ({"issuers": [*GOOD["issuers"], *GOOD["issuers"]]}, "issuers: must not name an issuer twice"),
         ({"issuers": [{"issuer": "x", "jwks_uri": "http://x.example/keys"}]}, "jwks_uri: must be https"),
+        ({"upstream": {"identifier": "http://pdp.example"}}, "upstream: must be https"),
+        ({"upstream": UPSTREAM | {"evaluation_endpoint": "http://pdp.example/e"}}, "upstream: must be https"),
+        (
+            {"upstream": UPSTREAM | {"client": UPSTREAM_CLIENT | {"token_endpoint": "http://as.example"}}},
+            "upstream: must be https",
+        ),
+        ({"upstream": UPSTREAM | {"bearer": "x" * 20, "client": UPSTREAM_CLIENT}}, "upstream: takes either bearer"),
+        ({"upstream": UPSTREAM | {"timeout_seconds": 0}}, "upstream.timeout_seconds: "),
+        ({"upstream": UPSTREAM | {"convertible": ["x"]}}, "upstream.convertible: is not a key"),
+        ({"request_endpoint": "https://requests.example/r"}, "request_endpoint: needs independent: true"),
+        (
+            {"independent": True, "request_endpoint": "http://requests.example/r"},
+            "request_endpoint: must be https",
+        ),
         ({"callbacks": {"gate": CALLBACK | {"keys": []}}}, "callbacks.gate: needs keys or bearer"),
         ({"callbacks": {"gate": CALLBACK | {"keys": ["c2hvcnQ="]}}}, "keys.0: must decode to at least 24 bytes"),
         ({"callbacks": {"gate": CALLBACK | {"keys": ["???"]}}}, "keys.0: must be base64"),

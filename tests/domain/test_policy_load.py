@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from arap_service.domain.policy import DEFAULT_MASK, Permit, Requestable, Step
+from arap_service.domain.policy import DEFAULT_MASK, Convertible, Permit, Requestable, Step
 from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_schema, refuse_to_fetch
 from arap_service.domain.policy_text import PolicyProblem
 
@@ -325,3 +325,13 @@ def test_an_editors_schema_check_accepts_what_the_loader_accepts() -> None:
 def test_no_schema_is_ever_fetched() -> None:
     with pytest.raises(ValueError, match="itself"):
         refuse_to_fetch("https://x.example/s")
+
+
+def test_what_may_be_requested_of_upstream_is_listed_or_nothing_is() -> None:
+    alone = rules("{id: a, when: 'true', permit: true}")
+    assert load_policy(alone).upstream is None
+    assert load_policy(alone + "\nupstream: {}").upstream == Convertible()
+    listed = load_policy(alone + "\nupstream: {convertible: [over_limit], unexplained: true}").upstream
+    assert listed == Convertible(frozenset({"over_limit"}), unexplained=True)
+    (problem,) = problems(alone + "\nupstream: {identifier: 'https://pdp.example'}")
+    assert problem.pointer == "/upstream"

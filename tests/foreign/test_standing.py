@@ -1,9 +1,11 @@
 """What a service says that stands behind another decision point: design section 4, external PDP."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from sqlmodel import select
@@ -11,10 +13,12 @@ from structlog.testing import capture_logs
 
 from arap_service.context import Context
 from arap_service.evaluation import evaluate, evaluations
+from arap_service.settings_parts import UpstreamSettings
 from arap_service.store.tables import AuditEntry
+from arap_service.upstream import Upstream
 from arap_service.yaml_files import SettingsInvalid
 from tests.clock import FakeClock
-from tests.foreign.decision_point import ForeignDecisionPoint
+from tests.foreign.decision_point import IDENTIFIER, ForeignDecisionPoint
 from tests.foreign.world import RULES, behind
 from tests.pdp import GATE, approved, change_rules, denied, presenting, question
 from tests.service import service_context, settings_for
@@ -222,3 +226,40 @@ async def test_a_start_with_such_rules_alone_is_refused(service_url: str, tmp_pa
     with pytest.raises(SettingsInvalid, match=r"upstream: is missing"):
         async with service_context(settings_for(tmp_path, database=service_url, policy=RULES), clock=clock):
             pass  # nothing opens
+
+
+class Stuck(httpx2.AsyncBaseTransport):
+    """Counts how many wait at the same time, and answers nobody."""
+
+    def __init__(self) -> None:
+        self.asked = self.waiting = self.most = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        del request
+        self.asked += 1
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.waiting -= 1
+        raise AssertionError
+
+
+@pytest.mark.parametrize("semantic", ["execute_all", "permit_on_first_permit"])
+async def test_a_batch_ends_in_its_time_though_each_entry_would_wait(
+    ctx: Context, clock: FakeClock, semantic: str
+) -> None:
+    transport = Stuck()
+    endpoint = f"{IDENTIFIER}/decide"
+    part = UpstreamSettings(
+        identifier=IDENTIFIER, evaluation_endpoint=endpoint, timeout_seconds=0.05, batch_seconds=0.1
+    )
+    upstream = Upstream(part, clock=clock, transport=transport)
+    body = {"evaluations": [question()] * 200, "options": {"evaluations_semantic": semantic}}
+    with anyio.fail_after(5):
+        answer = await evaluations(replace(ctx, upstream=upstream), GATE, body)
+    assert [each["decision"] for each in answer["evaluations"]] == [False] * 200
+    assert transport.most == (16 if semantic == "execute_all" else 1)
+    assert transport.asked < 200
+    await upstream.aclose()

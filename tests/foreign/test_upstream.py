@@ -189,7 +189,7 @@ async def test_time_for_an_answer_is_bounded_with_discovery_and_within_a_batch(c
         assert await upstream.ask(ABOUT) == Silent("timeout")
         before = transport.waiting
         assert await upstream.ask(ABOUT, deadline=anyio.current_time() - 1) == Silent("timeout")
-    assert transport.waiting - before <= 1
+    assert transport.waiting == before
     await upstream.aclose()
 
 
