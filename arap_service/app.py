@@ -12,7 +12,7 @@ import anyio
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from arap_service.api import audit, catalogs, deliveries, events, health, pdp, requests, resolver, search
+from arap_service.api import audit, catalogs, conversation, deliveries, events, health, pdp, requests, resolver, search
 from arap_service.api import issuer as issuer_routes
 from arap_service.api.auth import Authenticator
 from arap_service.api.direct import DirectPaths, UseCase
@@ -96,7 +96,8 @@ def _route(app: FastAPI, context: Context) -> None:
     base = context.settings.base_path
     for router in (health.router, pdp.direct, pdp.router, search.router, requests.router, resolver.router):
         app.include_router(router, prefix=base)
-    for router in (audit.router, catalogs.router, deliveries.router, events.router):
+    talk = (conversation.requester, conversation.router)
+    for router in (audit.router, catalogs.router, *talk, deliveries.router, events.router):
         app.include_router(router, prefix=base)
     app.add_api_route(pdp.METADATA_PATH + base, pdp.metadata, tags=["decision point"])
     if context.settings.builtin_issuer.enabled:

@@ -98,6 +98,27 @@ class ExecutionView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionView:
+    """What a reviewer asked the requester, and the answer once there is one, value by value."""
+
+    number: int
+    asked_at: datetime
+    asked_by: str
+    message: str
+    answered_at: datetime | None
+    answer: tuple[ArgumentView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommentView:
+    """What a reviewer said to the others."""
+
+    at: datetime
+    by: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
     """One line of the queue; subject, resource and action are {type, id} and {name}."""
 
@@ -134,7 +155,7 @@ class RequestDetail:
 
     `arguments` are those of the tool call, or without one everything that was asked; `facts` is what else was asked
     beside a tool call; `hidden` names what the template does not reveal; `complete` says that the arguments are
-    verified against what was bound.
+    verified against what was bound. `questions`, `comments` and `claimed_by` stand with the whole of a bundle.
     """
 
     id: str
@@ -182,3 +203,6 @@ class RequestDetail:
     item: int = 0
     item_count: int = 0
     items: tuple["RequestDetail", ...] = ()
+    questions: tuple[QuestionView, ...] = ()
+    comments: tuple[CommentView, ...] = ()
+    claimed_by: str | None = None

@@ -76,7 +76,7 @@ async def queue(
 )
 async def detail(request_id: str, caller: CallerDep, ctx: ContextDep) -> Response:
     """Everything that a decision needs; the ETag is the version to decide on."""
-    return _detail(await requests.detail(ctx, caller, request_id))
+    return detail_response(await requests.detail(ctx, caller, request_id))
 
 
 @router.post(
@@ -97,7 +97,7 @@ async def detail(request_id: str, caller: CallerDep, ctx: ContextDep) -> Respons
 async def decide(request_id: str, request: Request, caller: CallerDep, ctx: ContextDep) -> Response:
     """Vote; the answer is the request as it stands then."""
     body = await parsed(request, Decision)
-    return _detail(
+    return detail_response(
         await requests.decide(
             ctx,
             caller,
@@ -122,7 +122,7 @@ async def decide(request_id: str, request: Request, caller: CallerDep, ctx: Cont
 async def revoke(approval_id: str, request: Request, caller: CallerDep, ctx: ContextDep) -> Response:
     """End the approval, at once effective at the decision point."""
     body = await parsed(request, Revocation)
-    return _detail(await requests.revoke(ctx, caller, approval_id, reason=body.reason))
+    return detail_response(await requests.revoke(ctx, caller, approval_id, reason=body.reason))
 
 
 @router.post(
@@ -148,7 +148,8 @@ def _instant(text: str | None) -> datetime | None:
         raise InvalidRequest("A timestamp is wanted.", pointer="/approved_until") from None
 
 
-def _detail(found: RequestDetail) -> Response:
+def detail_response(found: RequestDetail) -> Response:
+    """One request, with its version as ETag."""
     return _json(_DETAIL.dump_json(found), ETag=f'"{found.version}"')
 
 

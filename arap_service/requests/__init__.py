@@ -5,6 +5,7 @@ Errors are classes of `domain/errors.py`. See design.md sections 5 to 7.
 """
 
 from arap_service.requests.attempts import Submitted
+from arap_service.requests.conversation import answer, ask, claim, comment, question, release
 from arap_service.requests.decisions import decide, revoke
 from arap_service.requests.details import detail
 from arap_service.requests.own import cancel, report, report_on_approval, status
@@ -16,10 +17,16 @@ __all__ = [
     "Page",
     "QueueFilter",
     "Submitted",
+    "answer",
+    "ask",
     "cancel",
+    "claim",
+    "comment",
     "decide",
     "detail",
+    "question",
     "queue",
+    "release",
     "report",
     "report_on_approval",
     "revoke",

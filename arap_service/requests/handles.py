@@ -9,16 +9,19 @@ from typing import Any
 
 from sqlmodel import Session
 
-from arap_service.protocol.arap import DISPLAY_DECISION, LINK_REPORT, REEVALUATE, TaskStatus, format_instant
+from arap_service.protocol.arap import DISPLAY_DECISION, LINK_INPUT, LINK_REPORT, REEVALUATE, TaskStatus, format_instant
 from arap_service.records import Part, tuple_of
 from arap_service.sealed import RowSeal
 from arap_service.settings import Settings
-from arap_service.store import items, votes
+from arap_service.store import conversations, items, votes
 from arap_service.store.tables import Approval, Task
 
 
-def task_handle(task: Task, settings: Settings, *, reason: str | None = None) -> dict[str, Any]:
-    """The `task` member without items; `reason` is what a denier wrote, for a template that reveals it."""
+def task_handle(task: Task, settings: Settings, *, reason: str | None = None, is_asked: bool = False) -> dict[str, Any]:
+    """The `task` member without items; `reason` is what a denier wrote, for a template that reveals it.
+
+    `is_asked` says that a reviewer's question waits for its answer.
+    """
     url = f"{settings.access_request_endpoint}/{task.id}"
     handle: dict[str, Any] = {
         "id": task.id,
@@ -28,6 +31,8 @@ def task_handle(task: Task, settings: Settings, *, reason: str | None = None) ->
     }
     if task.status == TaskStatus.PENDING:
         handle["links"] = {"cancel": f"{url}/cancel"}  # ARS-71
+        if is_asked:
+            handle["links"][LINK_INPUT] = f"{url}/input"
     elif task.item_count:
         pass  # what has become of it stands with the items
     elif task.status == TaskStatus.APPROVED:
@@ -59,11 +64,13 @@ def approval_result(approval: Approval) -> dict[str, Any]:
 
 def response(session: Session, task: Task, settings: Settings, *, may_have: bool, seal: RowSeal) -> dict[str, Any]:
     """What a submission or a status request is answered with; `may_have` tells whether the caller may see results."""
+    is_asked = task.status == TaskStatus.PENDING and conversations.open_question(session, task.id) is not None
     if task.item_count:
         approvals = votes.approvals_of(session, task.id) if may_have else {}
         listed = _items(session, task, settings, seal=seal, approvals=approvals)
-        return {"task": {**task_handle(task, settings), "items": listed}}
-    answer: dict[str, Any] = {"task": task_handle(task, settings, reason=revealed_reason(Part(task), seal))}
+        return {"task": {**task_handle(task, settings, is_asked=is_asked), "items": listed}}
+    reason = revealed_reason(Part(task), seal)
+    answer: dict[str, Any] = {"task": task_handle(task, settings, reason=reason, is_asked=is_asked)}
     approval = votes.approval_of(session, task.id) if task.status == TaskStatus.APPROVED and may_have else None
     if approval is not None:  # ARS-66, X-12
         answer["result"] = approval_result(approval)

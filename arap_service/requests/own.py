@@ -43,14 +43,14 @@ async def status(ctx: Context, caller: Caller, task_id: str) -> dict[str, Any]:
     """
 
     def look(session: Session) -> dict[str, Any] | None:
-        task = _own(ctx, session, caller, task_id)
+        task = own_task(ctx, session, caller, task_id)
         caller.require(Scope.STATUS)
         if task.status == "pending" and ctx.clock() >= task.pending_until:
             return None
         return _wire(ctx, session, caller, task)
 
     def expire(session: WriteSession) -> dict[str, Any]:
-        task = _own(ctx, session, caller, task_id)
+        task = own_task(ctx, session, caller, task_id)
         expire_if_due(ctx, session, task, now=ctx.clock())
         return _wire(ctx, session, caller, task)
 
@@ -63,9 +63,14 @@ def _wire(ctx: Context, session: Session, caller: Caller, task: Task) -> dict[st
     return response(session, task, ctx.settings, may_have=caller.may(Scope.RESULT), seal=seal)
 
 
-def _own(ctx: Context, session: Session, caller: Caller, task_id: str) -> Task:
-    """The caller's own task, as long as it is kept."""
-    now, task = ctx.clock(), tasks.find_task(session, task_id)
+def own_task(ctx: Context, session: Session, caller: Caller, task_id: str, *, for_update: bool = False) -> Task:
+    """The caller's own task, as long as it is kept; `for_update` makes others wait who ask so.
+
+    Raises:
+        UnknownTask: There is no such task for this caller.
+        TaskExpired: There was one.
+    """
+    now, task = ctx.clock(), tasks.find_task(session, task_id, for_update=for_update)
     if task is not None:
         if not _is_own(caller, task.submitter, task.client_id):
             raise UnknownTask
@@ -124,7 +129,7 @@ def _canceller(ctx: Context, session: Session, caller: Caller, task_id: str) -> 
     """The task, who cancels it, and in which role."""
     task = tasks.find_task(session, task_id)
     if task is None or _is_own(caller, task.submitter, task.client_id):
-        own = _own(ctx, session, caller, task_id)
+        own = own_task(ctx, session, caller, task_id)
         caller.require(Scope.CANCEL)
         return own, caller.principal, "requester"
     decider, board = decider_of(session, caller), board_of(session, task)
@@ -183,7 +188,7 @@ async def report(
     said = _reported(body)
 
     def work(session: WriteSession) -> None:
-        task = _own(ctx, session, caller, task_id)
+        task = own_task(ctx, session, caller, task_id)
         caller.require(Scope.REPORT)
         part = find_part(session, task, item)
         approval = None if part is None else votes.approval_of(session, task.id, item=part.item)

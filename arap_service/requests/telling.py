@@ -30,6 +30,11 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "item_expired": "Ran out of time without a decision",
         "item_failed": "Could not be handled",
         "approval_revoked": "Took the approval back",
+        "question_asked": "Asked the requester for more",
+        "question_answered": "Answered the question",
+        "commented": "Commented",
+        "claimed": "Said that they work on it",
+        "released": "Ended the work on it",
     }
 )
 _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
@@ -68,7 +73,13 @@ def bundle_sentence(task: Task, items: int) -> str:
 
 def names_for(session: Session, board: Board, entries: Sequence[AuditEntry]) -> dict[str, str]:
     """The names behind `person:<id>`, `resolver:<client>` and the service's own voices, as far as they are known."""
-    marks = {f"{vote.voter_kind}:{vote.voter}" for vote in board.votes} | {entry.actor for entry in entries}
+    return names_of_marks(
+        session, {f"{vote.voter_kind}:{vote.voter}" for vote in board.votes} | {entry.actor for entry in entries}
+    )
+
+
+def names_of_marks(session: Session, marks: Collection[str]) -> dict[str, str]:
+    """The names behind these marks; one that nobody is known by is told as it is."""
     person_ids = {mark.removeprefix("person:") for mark in marks if mark.startswith("person:")}
     named = {f"person:{person_id}": name for person_id, name in people.names_of(session, person_ids).items()}
     return {**{mark: _plain(mark) for mark in marks}, **named}

@@ -19,7 +19,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
 import arap_service
-import arap_service.store.item_tables  # tables that are not known are not compared
+import arap_service.store.conversation_tables  # tables that are not known are not compared
+import arap_service.store.item_tables
 import arap_service.store.log_tables
 from alembic import command
 from arap_service.store.database import StoreUnavailable, parse_url, patience, prepare_file, unavailable, use_wal

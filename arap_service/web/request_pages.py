@@ -46,7 +46,17 @@ class Typed:
     lifetime: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is wrong with a question or comment, and what had been typed there."""
+
+    question: str | None = None
+    comment: str | None = None
+    typed: str = ""
+
+
 NOTHING: Final = Typed()
+NOTHING_SAID: Final = Said()
 
 
 @router.api_route("/desk/requests/{task_id}", methods=sorted(READING), response_model=None)
@@ -146,9 +156,21 @@ def _back(asked: Visit, part: RequestDetail) -> Response:
     return RedirectResponse(f"{asked.page.root}/desk/requests/{part.id}{place}", status_code=303)
 
 
+def is_id(text: str) -> bool:
+    """Whether this can be the id of a request at all."""
+    return _ID.fullmatch(text) is not None
+
+
+async def page_of(
+    asked: Visit, task_id: str, *, status: int, notice: Notice | None = None, said: Said | None = None
+) -> Response:
+    """The page of a request after a form of it that was refused."""
+    return _page(asked, await _detail(asked, task_id), status=status, notice=notice, said=said or NOTHING_SAID)
+
+
 async def _detail(asked: Visit, task_id: str) -> RequestDetail:
     caller = asked.caller
-    if not _ID.fullmatch(task_id):
+    if not is_id(task_id):
         raise UnknownTask
     return await requests.detail(asked.ctx, caller, task_id)
 
@@ -183,15 +205,18 @@ def _page(
     status: int = 200,
     notice: Notice | None = None,
     typed: Typed = NOTHING,
+    said: Said = NOTHING_SAID,
 ) -> Response:
-    values = _values(asked, detail, typed=typed)
+    values = _values(asked, detail, typed=typed, said=said)
     heading = detail.effect or detail.template_title
     return render("request.html", asked.page, status=status, heading=heading, notice=notice, **values)
 
 
-def _values(asked: Visit, detail: RequestDetail, *, typed: Typed = NOTHING) -> dict[str, Any]:
+def _values(
+    asked: Visit, detail: RequestDetail, *, typed: Typed = NOTHING, said: Said = NOTHING_SAID
+) -> dict[str, Any]:
     cards = [_card(asked.page.now, item, typed) for item in detail.items]
-    return {**_card(asked.page.now, detail, typed), "cards": cards}
+    return {**_card(asked.page.now, detail, typed), "cards": cards, "said": said}
 
 
 def _card(now: datetime, detail: RequestDetail, typed: Typed) -> dict[str, Any]:
