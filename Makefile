@@ -47,6 +47,12 @@ help: ## list the commands
 	@.venv-git/bin/python $(PIP) -r $<
 	@touch $@
 
+.venv-fastmcp/.ready: locks/fastmcp-tasks.lock
+	@echo 'Setting up .venv-fastmcp, the environment of a client that is not ours ...'
+	@$(call make_venv,.venv-fastmcp)
+	@.venv-fastmcp/bin/python $(PIP) -r $<
+	@touch $@
+
 # A decision point of somebody else's, from npm; where it cannot be had, the tests say so.
 .bench/cerbos/.ready: tests/bench/cerbos.py | .venv/.dev
 	@$(RUN) -m tests.bench.cerbos && touch $@ || exit 0
@@ -82,11 +88,11 @@ simulator: .venv/.demo ## serve a simulator to test enforcement points against: 
 # ---- working on it ----
 
 .PHONY: test
-test: .venv/.dev .venv-git/.ready tests/node/node_modules/.ready .bench/cerbos/.ready ## run the tests; parts that this machine cannot run are named at the end
+test: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready tests/node/node_modules/.ready .bench/cerbos/.ready ## run the tests; parts that this machine cannot run are named at the end
 	@$(RUN) -m pytest -q -n $(WORKERS)
 
 .PHONY: check
-check: .venv/.dev .venv-git/.ready tests/node/node_modules/.ready .bench/cerbos/.ready lint types imports locks-current clean-gate ## everything that must hold, no part left out
+check: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready tests/node/node_modules/.ready .bench/cerbos/.ready lint types imports locks-current clean-gate ## everything that must hold, no part left out
 	@ARAP_REQUIRE=browser,cerbos,node,postgres $(RUN) -m pytest -q -n 2
 
 .PHONY: lint

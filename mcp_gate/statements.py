@@ -231,7 +231,8 @@ def insert_question(connection: Connection, values: dict[str, Any]) -> bool:
 def question_rows(connection: Connection, task_id: str) -> Sequence[AnyRow]:
     """Every question of a task."""
     statement = select(question_table).where(question_table.c.task_id == task_id)
-    return connection.execute(statement.order_by(question_table.c.created_at)).all()
+    ordered = statement.order_by(question_table.c.created_at, question_table.c.question_version)
+    return connection.execute(ordered).all()
 
 
 def settle_question(

@@ -23,7 +23,7 @@ from packaging.version import Version
 ROOT: Final = Path(__file__).parent.parent
 PROJECT: Final = "pyproject.toml"
 STAMP: Final = "# made from "
-PIN: Final = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)", re.MULTILINE)
+PIN: Final = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?==(?P<version>[^\s;]+)", re.MULTILINE)
 ADDRESS: Final = re.compile(r"://|index-url|find-links|^\s*-e\b|@ ", re.MULTILINE)
 COMPILE: Final = (
     *("uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--generate-hashes"),
@@ -40,6 +40,8 @@ class Lock:
     extras: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     under: str | None = None
+    # Where one package asks for another's extras, pip takes the row for it only if the row has them too.
+    keeps_extras: bool = False
 
     @property
     def path(self) -> str:
@@ -50,7 +52,8 @@ class Lock:
 DEV: Final = Lock("dev", ("build.in",), ("conformance", "gate", "postgres", "service"), ("dev",))
 DEMO: Final = Lock("demo", ("build.in",), ("gate", "service"), under="dev")
 GIT_SERVER: Final = Lock("git-server", ("git-server.in",))
-LOCKS: Final = (DEV, DEMO, GIT_SERVER)
+FASTMCP_TASKS: Final = Lock("fastmcp-tasks", ("fastmcp-tasks.in",), keeps_extras=True)
+LOCKS: Final = (DEV, DEMO, GIT_SERVER, FASTMCP_TASKS)
 
 
 def wanted(lock: Lock, root: Path = ROOT) -> list[str]:
@@ -132,6 +135,7 @@ def make(lock: Lock, root: Path = ROOT) -> None:
         subprocess.CalledProcessError: when uv finds no solution; the present lock is then unchanged.
     """
     command = [sys.executable, "-m", *COMPILE, "--output-file", lock.path]
+    command += ["--no-strip-extras"] if lock.keeps_extras else []
     command += [PROJECT] if lock.extras else []
     command += [f"locks/{name}" for name in lock.inputs]
     command += [word for extra in lock.extras for word in ("--extra", extra)]

@@ -1,6 +1,6 @@
 """The approval backend of the fixture: it knows the suite's tools and decides as their names promise.
 
-Everything is permitted but five calls, whose approval takes its course by itself. It lives in memory and forgets
+Everything is permitted but a few calls, whose approval takes its course by itself. It lives in memory and forgets
 everything when it ends. What the suite calls a long computation is here a decision that takes that long, and what it
 calls a protocol error is an approval service that fails. SEP-2848, "An approval backend".
 """
@@ -43,6 +43,7 @@ class Course:
 COURSES: Final[Mapping[str, Course]] = {
     "slow_compute": Course(argument_of_seconds="seconds"),
     "failing_job": Course(),
+    "denied_job": Course(ends_as="denied"),
     "protocol_error_job": Course(ends_as="failed"),
     "confirm_delete": Course(questions=(InputQuestion("Really delete this file?", CONFIRMED, 1),)),
     "multi_input": Course(

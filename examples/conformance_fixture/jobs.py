@@ -49,6 +49,11 @@ def add_jobs(server: MCPServer[Any], approvals: Approvals) -> None:
         raise ToolError("This job always fails.")
 
     @server.tool()
+    def denied_job() -> str:
+        """Never run: the approval is always denied. The suite has no such tool; clients are tried with it."""
+        raise ToolError("This job must not run.")
+
+    @server.tool()
     def protocol_error_job() -> str:
         """Never run: the approval service fails first."""
         raise ToolError("This job must not run.")

@@ -1,1 +1,1 @@
-"""Tests that need Node.js: the public MCP conformance suite, and clients from npm."""
+"""Foreign programs against a gate: the public MCP conformance suite, and clients that are not ours."""

@@ -19,7 +19,7 @@ def programs() -> None:
 
 
 @pytest.fixture(scope="session")
-def fixture_url(programs: None) -> Iterator[str]:
+def fixture_url() -> Iterator[str]:
     """The URL of the fixture."""
     with serving() as url:
         yield url
