@@ -11,6 +11,11 @@ from typing import Final
 EVENTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "task_submitted": "submitted",
+        "claimed": "claimed",
+        "released": "released",
+        "commented": "commented",
+        "question_asked": "asked",
+        "question_answered": "answered",
         "vote_cast": "voted",
         "item_approved": "item-approved",
         "item_denied": "item-denied",
