@@ -240,7 +240,7 @@ class Stuck(httpx2.AsyncBaseTransport):
         self.waiting += 1
         self.most = max(self.most, self.waiting)
         try:
-            await anyio.sleep_forever()
+            await anyio.Event().wait()
         finally:
             self.waiting -= 1
         raise AssertionError

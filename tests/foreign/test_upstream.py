@@ -175,7 +175,7 @@ class Stuck(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         del request
         self.waiting += 1
-        await anyio.sleep_forever()
+        await anyio.Event().wait()
         raise AssertionError
 
 
