@@ -272,6 +272,18 @@ async def test_items_run_out_of_time_each_at_its_own_deadline(world: World) -> N
     assert (await world.kinds(task_id))[-2:] == ["item_expired", "task_partial"]
 
 
+@pytest.mark.requirement("ARS-84", "ARS-120")
+async def test_withdrawing_leaves_expired_what_had_run_out_of_time(world: World) -> None:
+    soon = format_instant(world.clock() + timedelta(seconds=100))
+    body = await body_of(world, "wire_transfer", "quiet")
+    body["items"][0]["requested_access"] = {"requested_until": soon}
+    task_id = (await submit(world, body)).task["id"]
+    world.clock.advance(100)
+    answer = await requests.cancel(world.ctx, GATE, task_id, None)
+    assert [item["status"] for item in answer["task"]["items"]] == ["expired", "cancelled"]
+    assert answer["task"]["status"] == "partial"
+
+
 @pytest.mark.requirement("ARS-120")
 async def test_a_look_at_a_bundle_whose_time_is_over_shows_it_expired(world: World) -> None:
     task_id = await bundle(world, "wire_transfer", "quiet")
