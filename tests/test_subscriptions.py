@@ -129,7 +129,7 @@ async def test_subscription_that_was_taken_away_gets_nothing_more(desk: Desk, tm
 @pytest.mark.parametrize(
     ("subscription", "said"),
     [
-        ({"events": ["exploded"]}, "must be among approved, cancelled"),
+        ({"events": ["exploded"]}, "must be among answered, approved"),
         ({"keys": []}, "needs keys or bearer"),
         ({"endpoint": "http://events.example/x"}, "must be https"),
         ({"endpoint": "nowhere"}, "must be an absolute https URL"),
