@@ -121,7 +121,10 @@ def build(settings: GateSettings, *, parts: Parts | None = None) -> Gateway:
             async with anyio.create_task_group() as group:
                 await group.start(fleet.run)
                 forward.install(server)
+                # A server that comes later, or anew, may have what none had before.
+                forget = fleet.bus.subscribe(lambda _: forward.install(server))
                 yield {}
+                forget()
                 forward.close()
                 group.cancel_scope.cancel()
         finally:

@@ -146,7 +146,7 @@ class Upstream:
             for event in (opened.dispatcher.closed, self._stale):
                 group.start_soon(_cancel_when, event, group.cancel_scope)
             group.start_soon(hear, opened.session, self._on_event)
-            if self.opened > 1:  # whatever was announced meanwhile was missed
+            if self.opened > 1 or not self._is_awaited:  # whatever was announced meanwhile was missed
                 for missed in EVERY_LIST:
                     await self._announce(missed)
         log.warning("upstream_lost")

@@ -275,12 +275,13 @@ async def test_a_server_that_is_away_takes_nothing_from_the_others_and_comes_bac
         assert not (await client.call_tool("bank_read", {"account": "a"})).is_error
         with pytest.raises(MCPError):
             await client.call_tool("notes_read", {"account": "a"})
-        async with client.listen(tools_list_changed=True):
+        assert (await client.list_resources()).resources == []
+        async with client.listen(tools_list_changed=True) as subscription:
             place.app = rich
             with anyio.fail_after(20):
-                while gateway.gateway.fleet.members[0].upstream.opened < 1:
-                    await anyio.lowlevel.checkpoint()
+                assert await anext(subscription) == ToolsListChanged()
         assert not (await client.call_tool("notes_read", {"account": "a"})).is_error
+        assert [str(found.uri) for found in (await client.list_resources()).resources] == [f"notes+{NOTE}"]
 
 
 @pytest.mark.parametrize(
