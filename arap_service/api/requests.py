@@ -70,12 +70,42 @@ _DENIAL = {
         "evaluation_id": {"type": "string"},
     },
 }
+_SUBJECT = {
+    "type": "object",
+    "required": ["type", "id"],
+    "properties": {"type": {"type": "string"}, "id": {"type": "string"}, "properties": _OBJECT},
+    "description": (
+        "Exactly the subject of the denied evaluation: a type and an id that is compared as it is. Who acts for it"
+        " stands in `properties.act`: `sub` and `iss` of the immediate actor, and in its own `act` whoever acts for"
+        " that one."
+    ),
+}
+_CLIENT = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "name": {"type": "string"},
+        "source": _OBJECT,
+        "actor": {
+            "type": "object",
+            "required": ["id"],
+            "properties": {"id": {"type": "string"}, "issuer": {"type": "string"}, "act": _OBJECT},
+        },
+    },
+    "description": (
+        "What the client says about itself. `id`, `name` and `source` are labels: the client is whoever the access"
+        " token says, and nothing is decided or routed by them. `actor` repeats the chain of the denied evaluation,"
+        " `id` and `issuer` meaning `sub` and `iss`; the accepted proof is the `act` claim of the access token, which"
+        " must hold the same chain, link by link. An actor without that proof is refused."
+    ),
+}
+"""ARS-103: subject shape, actor convention and accepted proof."""
 _SUBMISSION = {
     "type": "object",
     "required": ["subject"],
     "oneOf": [{"required": ["resource", "action", "denial"]}, {"required": ["items"]}],
     "properties": {
-        "subject": _OBJECT,
+        "subject": _SUBJECT,
         "resource": _OBJECT,
         "action": _OBJECT,
         "context": _OBJECT,
@@ -96,7 +126,7 @@ _SUBMISSION = {
         "denial": _DENIAL,
         "requested_access": _OBJECT,
         "callback": _OBJECT,
-        "client": _OBJECT,
+        "client": _CLIENT,
     },
 }
 _CANCELLATION = {

@@ -292,7 +292,17 @@ def submission_detail(part: Part, order: Order) -> dict[str, JsonValue]:
         "policy": task.policy_version,
         "pending_until": own.pending_until.isoformat(),
         "body_digest": task.body_digest,
+        "unverified": _claimed(order.intake),
     }
+
+
+def _claimed(intake: Intake) -> JsonValue:
+    """What the client says about itself, marked as nobody's proof: which labels, and their hash (ARS-101, ARS-104)."""
+    said = intake.body.get("client")
+    if not isinstance(said, dict):
+        return None
+    labels: list[JsonValue] = [name for name in ("id", "name", "source", "actor") if name in said]
+    return {"client": labels, "digest": digest(said)}
 
 
 def remember(
