@@ -99,6 +99,14 @@ def _revoke(approval_id: str, reason: str) -> _Call:
     return _Call("POST", f"/approvals/{quote(approval_id, safe='')}/revoke", body={"reason": reason})
 
 
+def _say(request_id: str, what: str, body: Document | None = None) -> _Call:
+    return _Call("POST", f"/requests/{quote(request_id, safe='')}/{what}", body=body)
+
+
+def _question(request_id: str, message: str, schema: Mapping[str, Any] | None) -> _Call:
+    return _say(request_id, "questions", {"message": message, **({} if schema is None else {"schema": dict(schema)})})
+
+
 def _document(response: httpx2.Response) -> Document:
     if response.status_code in _TRANSIENT:
         raise Unavailable(f"the service answered {response.status_code}")
@@ -189,6 +197,22 @@ class Resolver:
     def revoke(self, approval_id: str, *, reason: str) -> Document:
         """End an approval at once, for a reason that goes on record; returns the request."""
         return self._answer(_revoke(approval_id, reason))
+
+    def ask(self, request_id: str, message: str, *, schema: Mapping[str, Any] | None = None) -> Document:
+        """Ask the requester for more, for an object that satisfies `schema`, or one text; returns the request."""
+        return self._answer(_question(request_id, message, schema))
+
+    def comment(self, request_id: str, text: str) -> Document:
+        """Say something to the other reviewers; returns the request."""
+        return self._answer(_say(request_id, "comments", {"text": text}))
+
+    def claim(self, request_id: str) -> Document:
+        """Say that one works on it, which keeps nobody from deciding; returns the request."""
+        return self._answer(_say(request_id, "claim"))
+
+    def release(self, request_id: str) -> Document:
+        """Say that nobody works on it any more; returns the request."""
+        return self._answer(_say(request_id, "release"))
 
     def events(self, last_event_id: str | None = None) -> Iterator[Document]:
         """What happens to requests from now on, or after the event with that id; ends only by an error.
@@ -304,6 +328,22 @@ class AsyncResolver:
     async def revoke(self, approval_id: str, *, reason: str) -> Document:
         """See `Resolver.revoke`."""
         return await self._answer(_revoke(approval_id, reason))
+
+    async def ask(self, request_id: str, message: str, *, schema: Mapping[str, Any] | None = None) -> Document:
+        """See `Resolver.ask`."""
+        return await self._answer(_question(request_id, message, schema))
+
+    async def comment(self, request_id: str, text: str) -> Document:
+        """See `Resolver.comment`."""
+        return await self._answer(_say(request_id, "comments", {"text": text}))
+
+    async def claim(self, request_id: str) -> Document:
+        """See `Resolver.claim`."""
+        return await self._answer(_say(request_id, "claim"))
+
+    async def release(self, request_id: str) -> Document:
+        """See `Resolver.release`."""
+        return await self._answer(_say(request_id, "release"))
 
     async def events(self, last_event_id: str | None = None) -> AsyncIterator[Document]:
         """See `Resolver.events`."""

@@ -231,3 +231,25 @@ async def test_wrong_secret_is_refused_by_the_built_in_issuer(live: Live) -> Non
         with pytest.raises(TokenRefused) as caught:
             await resolver.get("task_x")
     assert caught.value.error == "invalid_client"
+
+
+@pytest.mark.anyio
+async def test_both_clients_ask_comment_and_say_that_they_work_on_a_request(live: Live) -> None:
+    first, second = await requested(live, 1, 2)
+    schema = {"type": "object", "properties": {"ticket": {"type": "string"}}}
+
+    def talk() -> tuple[Any, ...]:
+        with Resolver(live.url, auth=live.credentials("resolver")) as resolver:
+            claimed = resolver.claim(first)["claimed_by"]
+            commented = resolver.comment(first, "Looks odd")["comments"]
+            asked = resolver.ask(first, "Which ticket?", schema=schema)["questions"]
+            return claimed, commented[0]["text"], asked[0]["message"], resolver.release(first)["claimed_by"]
+
+    assert await anyio.to_thread.run_sync(talk) == ("resolver", "Looks odd", "Which ticket?", None)
+    async with AsyncResolver(live.url, auth=live.credentials("resolver")) as resolver:
+        assert (await resolver.claim(second))["claimed_by"] == "resolver"
+        assert (await resolver.comment(second, "Looks odd"))["comments"][0]["by"] == "resolver"
+        assert (await resolver.ask(second, "Which ticket?"))["questions"][0]["answered_at"] is None
+        assert (await resolver.release(second))["claimed_by"] is None
+        with pytest.raises(Conflict):
+            await resolver.ask(second, "And why?")

@@ -61,7 +61,10 @@ REVIEWER = machine("reviewer", "approval:read")
     ],
 )
 async def test_chain_is_the_denied_one_link_by_link_and_in_order(
-    world: World, proven: tuple[tuple[str, str], ...], claimed: tuple[tuple[str, str], ...], outcome: type[ArapError]
+    world: World,
+    proven: tuple[tuple[str, str], ...],
+    claimed: tuple[tuple[str, str], ...],
+    outcome: type[ArapError] | None,
 ) -> None:
     """The denial was made for the chain `proven`, which the access token proves as well."""
     subject = {"type": "user", "id": "alice@corp.example", "properties": {"act": acting(*proven)}}
