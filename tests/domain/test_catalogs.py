@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from arap_service.domain.catalogs import Catalog, CatalogField, CatalogItem, catalog_tuple, check_values, list_items
+from arap_service.domain.catalogs import (
+    Catalog,
+    CatalogField,
+    CatalogItem,
+    catalog_tuple,
+    check_values,
+    list_items,
+    value_at,
+)
 from arap_service.protocol.canonical import TOOL_CALL, Tuple4
 from arap_service.protocol.expressions import Environment, Facts
 
@@ -80,3 +88,9 @@ def test_conditions_read_what_the_denial_binds_and_nothing_else() -> None:
     about = catalog_tuple(Tuple4(subject, {"id": "r"}, {"name": "n"}, context), ["tenant", TOOL_CALL])
     assert about.subject == {"type": "user", "id": "a", "properties": {"level": 1}}
     assert about.context == {"tenant": "t"}
+
+
+def test_pointer_through_what_is_no_object_leads_to_nothing() -> None:
+    assert value_at({"a": {"b": "c"}}, "/a/b") == "c"
+    assert value_at({"a": "text"}, "/a/b") is None
+    assert value_at({}, "/a/b") is None
