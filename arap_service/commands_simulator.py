@@ -66,26 +66,25 @@ def simulate(
         settings = load_settings(config)
         secret = dev.secret_of(director, secrets_file or config.parent / "secrets.json")
     auth = ClientCredentials(f"{settings.identifier}/issuer/token", client_id=director, client_secret=secret)
-
-    async def run() -> list[Played]:
-        count = None if effects is None else lambda: _lines(effects)
-        async with httpx2.AsyncClient(base_url=settings.identifier, auth=auth, trust_env=False) as control:
-            return [
-                await play(
-                    scenario,
-                    control,
-                    Target(target, template, trigger=_trigger(trigger, scenario), count=count),
-                    pace=Pace(patience=patience, settle=settle),
-                )
-                for scenario in chosen
-            ]
-
+    count = None if effects is None else lambda: _lines(effects)
+    targets = [
+        (scenario, Target(target, template, trigger=_trigger(trigger, scenario), count=count))
+        for scenario in chosen
+    ]
+    pace = Pace(patience=patience, settle=settle)
     try:
-        played = asyncio.run(run())
+        played = asyncio.run(_play(targets, settings.identifier, auth=auth, pace=pace))
     except ControlRefused as error:
         fail(f"simulate: {error}")
     _show(played, as_json=as_json)
     raise typer.Exit(_status(played))
+
+
+async def _play(
+    targets: Sequence[tuple[Scenario, Target]], identifier: str, *, auth: httpx2.Auth, pace: Pace
+) -> list[Played]:
+    async with httpx2.AsyncClient(base_url=identifier, auth=auth, trust_env=False) as control:
+        return [await play(scenario, control, target, pace=pace) for scenario, target in targets]
 
 
 def _chosen(names: Sequence[str]) -> list[Scenario]:

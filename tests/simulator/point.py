@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import anyio
 import httpx2
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -20,6 +19,7 @@ from starlette.routing import Route
 from arap_service.protocol.callback import CallbackRejected, verify
 from arap_service.simulator.driving import Target
 from arap_service.surroundings import utc_now
+from tests.patience import as_told
 from tests.pdp import question
 from tests.service import CALLBACK_KEY
 from tests.simulator.world import Rehearsal
@@ -83,14 +83,14 @@ class Point:
                 shown["wait"] = int(answer.headers.get("retry-after", "1"))
                 return shown
             if answer.status_code == 429:
-                await anyio.sleep(int(answer.headers["retry-after"]))
+                await as_told(int(answer.headers["retry-after"]))
         return None
 
     async def wait(self, shown: dict[str, Any]) -> dict[str, Any]:
         """Poll until the end."""
         url, wait = shown["task"]["status_endpoint"], shown["wait"]
         while shown["task"]["status"] not in ENDED:
-            await anyio.sleep(0.1 if self.defect == "impatient" else wait)
+            await as_told(0.1 if self.defect == "impatient" else wait)
             if self.defect == "follows-callbacks" and self.claimed:
                 await self.http.get(self.claimed.pop(0))
             try:
@@ -119,7 +119,7 @@ class Point:
             if insists and context["next_action"] in {"request", "none"}:
                 insists = False
             elif context["next_action"] == "retry":
-                await anyio.sleep(0 if self.defect == "does-not-wait" else context["retry_after"])
+                await as_told(0 if self.defect == "does-not-wait" else context["retry_after"])
             elif context["next_action"] == "request":
                 return await self.request(context)
             else:
