@@ -22,7 +22,7 @@ from rich.table import Table
 from arap_service import dev
 from arap_service.client import ClientCredentials
 from arap_service.command_line import DEFAULT_CONFIG, Config, fail, failing_clearly
-from arap_service.settings import load_settings
+from arap_service.settings import Settings, load_settings
 from arap_service.simulator.driving import ControlRefused, Pace, Played, Target, Trigger, play
 from arap_service.simulator.evidence import Finding
 from arap_service.simulator.scenarios import SCENARIOS, Scenario
@@ -62,10 +62,7 @@ def simulate(
         _list(as_json=as_json)
         return
     chosen = _chosen(scenarios)
-    with failing_clearly():
-        settings = load_settings(config)
-        secret = dev.secret_of(director, secrets_file or config.parent / "secrets.json")
-    auth = ClientCredentials(f"{settings.identifier}/issuer/token", client_id=director, client_secret=secret)
+    settings, auth = _directed(config, director, secrets_file=secrets_file)
     count = None if effects is None else lambda: _lines(effects)
     targets = [
         (scenario, Target(target, template, trigger=_trigger(trigger, scenario), count=count))
@@ -78,6 +75,14 @@ def simulate(
         fail(f"simulate: {error}")
     _show(played, as_json=as_json)
     raise typer.Exit(_status(played))
+
+
+def _directed(config: Path, director: str, *, secrets_file: Path | None) -> tuple[Settings, ClientCredentials]:
+    with failing_clearly():
+        settings = load_settings(config)
+        secret = dev.secret_of(director, secrets_file or config.parent / "secrets.json")
+    token_endpoint = f"{settings.identifier}/issuer/token"
+    return settings, ClientCredentials(token_endpoint, client_id=director, client_secret=secret)
 
 
 async def _play(
