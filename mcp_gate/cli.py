@@ -20,6 +20,7 @@ from mcp_gate.client.command import Target, TaskCommands
 from mcp_gate.client.records import TaskRecords
 from mcp_gate.commands_doctor import doctor
 from mcp_gate.commands_explain import explain
+from mcp_gate.commands_keys import keys_app
 from mcp_gate.commands_local import approver_command, decide_command, pending
 from mcp_gate.commands_tasks import tasks_app
 from mcp_gate.database import StoreUnavailable
@@ -30,6 +31,7 @@ from mcp_gate.settings import ConfigurationInvalid, GateSettings, load_ring, loa
 from mcp_gate.upstream import UpstreamMissing
 
 KILL_AT: Final = "MCP_GATE_KILL_AT"
+STOP_AT: Final = "MCP_GATE_STOP_AT"
 FAULT: Final = 2
 KNOWN_FAULTS: Final = (
     ConfigurationInvalid,
@@ -45,6 +47,7 @@ app = typer.Typer(
 task_app = typer.Typer(no_args_is_help=True, help="Look after tasks that earlier calls left behind.")
 app.add_typer(task_app, name="task")
 app.add_typer(tasks_app, name="tasks")
+app.add_typer(keys_app, name="keys")
 app.command()(doctor)
 app.command()(explain)
 app.command()(pending)
@@ -67,7 +70,8 @@ def proxy(
 ) -> None:
     """Stand before an MCP server and gate its tool calls."""
     settings = load_settings(config)
-    gateway = build(settings, parts=Parts(checkpoint=checkpoint_from(os.environ.get(KILL_AT))))
+    checkpoint = checkpoint_from(os.environ.get(KILL_AT), stop=os.environ.get(STOP_AT))
+    gateway = build(settings, parts=Parts(checkpoint=checkpoint))
     load_ring(settings.key_file, create=True)
     migration.upgrade(settings.database)  # before a client is listening, so that a fault is told at once
     anyio.run(lambda: serve(gateway, die_with_stdin=die_with_stdin, stopping=end_within))
@@ -176,20 +180,34 @@ def _token(file: Path | None, variable: str | None) -> str | None:
     return None
 
 
-def checkpoint_from(spec: str | None) -> Callable[[str], None]:
-    """A checkpoint that kills this process at a point `name`, or with `name:n` at its n-th passage; for crash tests."""
-    if not spec:
-        return lambda _: None
-    name, _, nth = spec.partition(":")
-    left = [int(nth or 1)]
+def checkpoint_from(kill: str | None, *, stop: str | None = None) -> Callable[[str], None]:
+    """A checkpoint that kills this process at a point `name`, or with `name:n` at its n-th passage; for crash tests.
+
+    At the point `stop` the process is frozen instead, until somebody lets it go on.
+    """
+    armed = [
+        _Armed(spec, number) for spec, number in ((kill, signal.SIGKILL), (stop, signal.SIGSTOP)) if spec is not None
+    ]
 
     def checkpoint(passed: str) -> None:
-        if passed == name:
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+        for point in armed:
+            if point.is_reached(passed):
+                os.kill(os.getpid(), point.number)
 
     return checkpoint
+
+
+class _Armed:
+    """A point at which something is to happen, once."""
+
+    def __init__(self, spec: str, number: signal.Signals) -> None:
+        self.number: Final = number
+        self._name, _, nth = spec.partition(":")
+        self._left = int(nth or 1)
+
+    def is_reached(self, passed: str) -> bool:
+        self._left -= passed == self._name
+        return passed == self._name and self._left == 0
 
 
 @contextmanager

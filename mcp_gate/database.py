@@ -7,6 +7,7 @@ writes; PostgreSQL runs READ COMMITTED and relies on compare-and-set. No stateme
 
 import errno
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -128,6 +129,8 @@ def parse_url(url: str) -> URL:
     except (ArgumentError, NoSuchModuleError, ValueError):  # the last for a port, and it repeats what stands there
         raise StoreUnavailable("database: not an address such as sqlite:///mcp-gate.sqlite") from None
     if backend == "sqlite" and parsed.database and parsed.database != ":memory:":
+        if not re.fullmatch(r"\d{1,3}(\.\d{1,3})?", str(parsed.query.get("timeout", 0))):
+            raise StoreUnavailable("database: timeout is a number of seconds, up to 999")
         return parsed.set(drivername="sqlite+pysqlite")
     if backend == "sqlite":
         raise StoreUnavailable("database: name a file; a database in memory survives no restart")
@@ -196,7 +199,8 @@ def translated() -> Iterator[None]:
 
 
 def sqlite_engine(url: URL, *, begin: str, size: int, busy_seconds: float, foreign_keys: bool = True) -> Engine:
-    """An engine whose transactions begin with `begin`."""
+    """An engine whose transactions begin with `begin`; `?timeout=…` of `url` wins over `busy_seconds`."""
+    busy_seconds = float(str(url.query.get("timeout", busy_seconds)))
     engine = create_engine(
         url,
         pool_size=size,

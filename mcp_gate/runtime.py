@@ -228,4 +228,5 @@ def engine_limits(settings: GateSettings) -> Limits:
         poll_first=timedelta(seconds=given.poll_interval_seconds),
         client_poll=timedelta(seconds=given.poll_interval_seconds),
         input=timedelta(seconds=given.input_seconds),
+        lease=timedelta(seconds=given.lease_seconds),
     )

@@ -117,7 +117,7 @@ class Backend(Section):
     scope: str | None = None
     trusted_origins: tuple[Origin, ...] = ()
     callback: Callback | None = None
-    # The lease that keeps other instances off a task lasts 90 seconds and covers up to three exchanges.
+    # The lease that keeps other instances off a task covers up to three exchanges.
     timeout_seconds: float = Field(default=10, gt=0, le=30)
     # Declared by the operator, because no backend announces it; PEP-62 wants it to outlive reconciliation.
     idempotency_retention_seconds: Seconds
@@ -137,6 +137,8 @@ class Limits(Section):
     execution_seconds: Seconds = 600
     pending_seconds: Seconds = 604_800
     input_seconds: Seconds = 3600
+    # After how long others take over a task or delivery that an instance took and did not end; it may have frozen.
+    lease_seconds: Seconds = 90
     chain: int = Field(default=3, ge=0)
     open_tasks: int = Field(default=50, gt=0)
     submissions_per_minute: int = Field(default=30, gt=0)
@@ -224,6 +226,8 @@ class GateSettings(BaseSettings):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         self._require_one_backend()
+        if self.backend is not None and self.limits.lease_seconds < 3 * self.backend.timeout_seconds:
+            raise ValueError("limits.lease_seconds is shorter than three times backend.timeout_seconds: raise it")
         if self.front.stdio and self.stdio is None and self.behind:
             raise ValueError("stdio.principal is missing: on stdio nobody authenticates the caller, so name it")
         if self.anonymous is not None and not (self.insecure_loopback and self._is_local()):
@@ -339,26 +343,33 @@ _UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG,
 
 
 def load_ring(path: Path, *, create: bool) -> KeyRing:
-    """The keys that seal what the gate stores: `current: NAME` and `keys: {NAME: base64 of 32 bytes}`.
-
-    With `create`, a missing file is made, readable by its owner only.
+    """The keys that seal what the gate stores, see `read_keys`; with `create`, a missing file is made for its owner.
 
     Raises:
         ConfigurationInvalid: the file is missing, or is not such a file.
     """
     if create and not path.exists():
         _create_ring(path)
+    current, keys = read_keys(path)
+    return KeyRing(keys, current)
+
+
+def read_keys(path: Path) -> tuple[str, dict[str, bytes]]:
+    """The name of the key that seals, and all that open: `current: NAME` and `keys: {NAME: base64 of 32 bytes}`.
+
+    Raises:
+        ConfigurationInvalid: the file is missing, or is not such a file.
+    """
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)  # noqa: S506 - see above
         keys = {str(name): decode_key(key, length=KEY_BYTES) for name, key in document["keys"].items()}
         current = str(document["current"])
-        if current not in keys:
-            raise ValueError("current names no key")
+        KeyRing(keys, current)
     except FileNotFoundError:
         raise ConfigurationInvalid(f"key_file: {path} does not exist; run `mcp-gate migrate` to create it") from None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, yaml.YAMLError):
         raise ConfigurationInvalid(f"key_file: {path} must hold `current` and `keys` of 32 bytes in base64") from None
-    return KeyRing(keys, current)
+    return current, keys
 
 
 def _create_ring(path: Path) -> None:

@@ -227,3 +227,12 @@ def test_a_checkpoint_kills_this_process_at_the_named_passage(monkeypatch: pytes
     assert killed == [(os.getpid(), signal.SIGKILL)]
     checkpoint_from(None)("claim.committed")
     assert len(killed) == 1
+
+
+def test_a_checkpoint_freezes_this_process_at_the_named_passage_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[signal.Signals] = []
+    monkeypatch.setattr(os, "kill", lambda _, number: sent.append(number))
+    checkpoint = checkpoint_from("outcome.stored", stop="invoke.started")
+    for name in ("claim.committed", "invoke.started", "invoke.started", "outcome.stored"):
+        checkpoint(name)
+    assert sent == [signal.SIGSTOP, signal.SIGKILL]

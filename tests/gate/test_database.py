@@ -34,7 +34,15 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize(
     "address",
-    ["nonsense", "sqlite://", "sqlite:///:memory:", "mysql://x/y", "strange+driver://x", "postgresql://u:p@h:port/x"],
+    [
+        "nonsense",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite:///gate.db?timeout=soon",
+        "mysql://x/y",
+        "strange+driver://x",
+        "postgresql://u:p@h:port/x",
+    ],
 )
 async def test_an_address_that_cannot_be_served_is_refused_in_plain_words(address: str) -> None:
     with pytest.raises(StoreUnavailable, match=r"^database: "):
@@ -58,6 +66,8 @@ async def test_a_file_that_another_process_holds_is_said_to_be_locked(tmp_path: 
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable, match="locked"):
         Database.open(f"sqlite:///{path}", busy_seconds=0.01)
+    with pytest.raises(StoreUnavailable, match="locked"):
+        Database.open(f"sqlite:///{path}?timeout=0.01", busy_seconds=3600)
     holder.close()
 
 

@@ -210,6 +210,14 @@ def test_a_key_file_that_holds_no_key_is_refused(tmp_path: Path, text: str) -> N
         load_ring(path, create=True)
 
 
+def test_a_lease_that_a_slow_backend_outlasts_is_refused() -> None:
+    """Else another instance would begin what this one is still doing."""
+    backend = {**MINIMAL["backend"], "timeout_seconds": 10}
+    parse_settings(merged(MINIMAL, backend=backend, limits={"lease_seconds": 30}))
+    with pytest.raises(ConfigurationInvalid, match="lease_seconds is shorter"):
+        parse_settings(merged(MINIMAL, backend=backend, limits={"lease_seconds": 29}))
+
+
 def test_secrets_are_not_shown() -> None:
     backend = {**MINIMAL["backend"], "client_id": "gate", "client_secret": "canary-secret"}
     settings = GateSettings(**merged(MINIMAL, backend=backend))
