@@ -83,7 +83,7 @@ def _repeated(ctx: Context, session: Session, attempt: Attempt) -> Submitted | N
 
 def _used(ctx: Context, session: Session, attempt: Attempt, proof: Proof) -> Submitted | None:
     """Step 12: what this binding has made before, if the caller may have it."""
-    open_task = _open_task(session, attempt.caller, proof.bound.evaluation_id)
+    open_task = _open_task(session, attempt.caller, proof)
     spent = proof.token is not None and tasks.find_jti(session, *proof.token) is not None
     if not spent and open_task is None:
         return None
@@ -96,10 +96,15 @@ def _used(ctx: Context, session: Session, attempt: Attempt, proof: Proof) -> Sub
     raise InvalidDenialBinding  # ARS-35, ARS-38: no hint of the earlier task
 
 
-def _open_task(session: Session, caller: Caller, evaluation_id: str | None) -> Task | None:
-    if evaluation_id is None:
+def _open_task(session: Session, caller: Caller, proof: Proof) -> Task | None:
+    if proof.bound.evaluation_id is None:
         return None
-    who = {"evaluation_id": evaluation_id, "submitter": caller.principal, "client_id": caller.client_id}
+    who: dict[str, Any] = {
+        "evaluation_id": proof.bound.evaluation_id,
+        "issuer": None if proof.token is None else proof.token[0],
+        "submitter": caller.principal,
+        "client_id": caller.client_id,
+    }
     return tasks.find_open_task(session, **who) or items.find_open_task(session, **who)
 
 

@@ -84,7 +84,7 @@ def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int
 
 def recorded(session: WriteSession, order: Order) -> Order:
     """The same order with the grounds of its denial, where that is on record here."""
-    denial = tasks.find_denial(session, order.proof.bound.evaluation_id or "")
+    denial = tasks.find_denial(session, order.proof.recorded_as or "")
     return order if denial is None else replace(order, rule_id=denial.rule_id, reason=denial.reason)
 
 

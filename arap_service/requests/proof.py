@@ -39,12 +39,14 @@ class Proof:
     """A proven binding: what it covers, until when its marker must be remembered, and the token that it came from.
 
     `about` is what of the submission the denial proves; rules and automatic voices hear nothing else (ARS-20).
+    `recorded_as` is the id of the evaluation if it was ours: what others call theirs may be a name of our records.
     """
 
     bound: VerifiedBinding
     about: Tuple4
     remember_until: datetime
     token: tuple[str, str] | None
+    recorded_as: str | None
 
 
 async def prove(ctx: Context, caller: Caller, intake: Intake, *, now: datetime) -> Proof:
@@ -106,7 +108,12 @@ def _proof(
         # Twice the tolerance, so that the memory outlasts the last instant at which the token could be accepted.
         deadline + timedelta(seconds=2 * ctx.settings.clock_skew_seconds + 1),
         (proof.issuer, proof.token_id) if isinstance(proof, Claims) else None,
+        bound.evaluation_id if _is_ours(proof, identifier=ctx.settings.identifier) else None,
     )
+
+
+def _is_ours(proof: Claims | RecordedDenial, *, identifier: str) -> bool:
+    return isinstance(proof, RecordedDenial) or proof.issuer == identifier
 
 
 async def _claims(ctx: Context, token: str) -> Claims:

@@ -91,9 +91,8 @@ async def check_catalogs(
     """
     if not template.catalogs:
         return
-    bound = proof.bound
-    denial = await ctx.database.read(lambda session: tasks.find_denial(session, bound.evaluation_id or ""))
-    about = catalog_tuple(intake.about, bound.members)
+    denial = await ctx.database.read(lambda session: tasks.find_denial(session, proof.recorded_as or ""))
+    about = catalog_tuple(intake.about, proof.bound.members)
     try:
         facts = facts_of(policy, Question(*about, client_id=caller.client_id))
     except ExpressionError:

@@ -32,13 +32,16 @@ def find_item(session: Session, task_id: str, item: int) -> TaskItem | None:
     return session.get(TaskItem, (task_id, item))
 
 
-def find_open_task(session: Session, *, evaluation_id: str, submitter: str, client_id: str) -> Task | None:
-    """The bundled request of this requester with an open item about this evaluation (ARS-37)."""
+def find_open_task(
+    session: Session, *, evaluation_id: str, issuer: str | None, submitter: str, client_id: str
+) -> Task | None:
+    """The bundled request of this requester with an open item about this evaluation; as `tasks.find_open_task`."""
     return session.exec(
         select(Task)
         .join(TaskItem, col(TaskItem.task_id) == col(Task.id))
         .where(
             col(TaskItem.evaluation_id) == evaluation_id,
+            col(TaskItem.binding_iss).is_not_distinct_from(issuer),
             col(TaskItem.status) == "pending",
             Task.submitter == submitter,
             Task.client_id == client_id,

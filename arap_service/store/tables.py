@@ -55,7 +55,22 @@ class Task(Row, table=True):
         CheckConstraint("pending_until <= expires_at", name="clocks"),
         # ARS-37: the path by evaluation id has no jti, so this index is its replay marker.
         _index_where(
-            "uq_task_open", "evaluation_id", "submitter", "client_id", where="status = 'pending'", unique=True
+            "uq_task_open_id",
+            "evaluation_id",
+            "submitter",
+            "client_id",
+            where="status = 'pending' AND binding = 'id'",
+            unique=True,
+        ),
+        # An evaluation id means nothing without the decision point that minted it.
+        _index_where(
+            "uq_task_open_token",
+            "evaluation_id",
+            "binding_iss",
+            "submitter",
+            "client_id",
+            where="status = 'pending' AND binding = 'token'",
+            unique=True,
         ),
         _index_where("ix_task_due", "pending_until", where="status = 'pending'"),
         _index_where("ix_task_open_client", "client_id", where="status = 'pending'"),

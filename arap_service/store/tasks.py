@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, bindparam, delete, exists, false, or_, select, update
+from sqlalchemy import ColumnElement, String, and_, bindparam, delete, exists, false, or_, select, update
 from sqlmodel import Session, col
 from sqlmodel import select as select_rows
 
@@ -70,13 +70,19 @@ _OPEN_TASK: Final = select_rows(Task).where(  # made once, since making it takes
     Task.evaluation_id == bindparam("evaluation_id"),
     Task.submitter == bindparam("submitter"),
     Task.client_id == bindparam("client_id"),
+    col(Task.binding_iss).is_not_distinct_from(bindparam("issuer", type_=String())),
     Task.status == "pending",
 )
 
 
-def find_open_task(session: Session, *, evaluation_id: str, submitter: str, client_id: str) -> Task | None:
-    """The one open task of this requester about this evaluation (ARS-37)."""
-    who = {"evaluation_id": evaluation_id, "submitter": submitter, "client_id": client_id}
+def find_open_task(
+    session: Session, *, evaluation_id: str, issuer: str | None, submitter: str, client_id: str
+) -> Task | None:
+    """The one open task of this requester about this evaluation (ARS-37).
+
+    `issuer` is whose token proved it, since two decision points may mint one id; None for our own record.
+    """
+    who = {"evaluation_id": evaluation_id, "issuer": issuer, "submitter": submitter, "client_id": client_id}
     return session.exec(_OPEN_TASK, params=who).first()
 
 

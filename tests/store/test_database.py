@@ -441,15 +441,21 @@ def test_value_beyond_what_an_index_holds_is_a_fault_of_the_input(database: Data
 
 
 @pytest.mark.requirement("ARS-37")
-def test_second_open_task_of_one_denial_is_unstorable(database: Database, clock: FakeClock) -> None:
-    """X-28: one open task per evaluation, requester and client; an ended one does not count."""
-    ended = a_task("task_0", now=clock(), evaluation_id="ev_1", status="denied", ended_at=clock())
+@pytest.mark.parametrize("proof", [{"binding": "id"}, {"binding": "token", "binding_iss": "https://pdp.example"}])
+def test_second_open_task_of_one_denial_is_unstorable(
+    database: Database, clock: FakeClock, proof: dict[str, str]
+) -> None:
+    """X-28: one open task per evaluation, requester and client; an ended one does not count, nor one of elsewhere."""
+    denial = {"evaluation_id": "ev_1", **proof}
+    elsewhere = {"evaluation_id": "ev_1", "binding": "token", "binding_iss": "https://other.example"}
+    ended = a_task("task_0", now=clock(), status="denied", ended_at=clock(), **denial)
     database.write_now(lambda session: session.add(ended))
-    database.write_now(lambda session: session.add(a_task("task_1", now=clock(), evaluation_id="ev_1")))
+    database.write_now(lambda session: session.add(a_task("task_1", now=clock(), **denial)))
     with pytest.raises(DBAPIError):
-        database.write_now(lambda session: session.add(a_task("task_2", now=clock(), evaluation_id="ev_1")))
+        database.write_now(lambda session: session.add(a_task("task_2", now=clock(), **denial)))
+    database.write_now(lambda session: session.add(a_task("task_3", now=clock(), **elsewhere)))
     ids = database.read_now(lambda session: session.exec(select(Task.id).order_by(col(Task.id))).all())
-    assert list(ids) == ["task_0", "task_1"]
+    assert list(ids) == ["task_0", "task_1", "task_3"]
 
 
 def test_a_postgresql_that_is_away_is_not_waited_for_without_end_unless_the_address_says_so() -> None:
