@@ -80,6 +80,8 @@ def verify_command(
         f"{report.chains} chains with {report.entries} entries are whole; "
         f"{report.covered} entries are under {report.checkpoints} signed checkpoints."
     )
+    if report.revealed:
+        typer.echo(f"{report.revealed} revealed lines are under none: they prove nothing.")
 
 
 @app.command("export")

@@ -26,6 +26,7 @@ from arap_service.domain.policy import (
 from arap_service.domain.policy_load import load_policy
 from arap_service.domain.policy_text import read_text
 from arap_service.domain.tool_calls import flaw_of
+from arap_service.domain.visible import visible
 from arap_service.protocol.expressions import ExpressionError
 
 NOT_REACHED: Final = "not reached"
@@ -72,7 +73,7 @@ def question_of(request: Mapping[str, Any], *, client_id: str | None) -> Questio
 
 
 def told(found: Mapping[str, Any]) -> Iterator[str]:
-    """The explanation as lines for a terminal."""
+    """The explanation as lines for a terminal; what the request says cannot move its cursor or begin a line."""
     yield f"rules {found['policy'][:12]}"
     if found["refused_before_rules"]:
         yield f"refused before any rule: {found['refused_before_rules']}"
@@ -89,13 +90,13 @@ def told(found: Mapping[str, Any]) -> Iterator[str]:
     if found["template"] is not None:
         yield from _told_template(found["template"])
         if found["may_request"] is not None:
-            yield f"client {found['client']} {'may' if found['may_request'] else 'may not'} request it"
+            yield f"client {_line(visible(found['client']))} {'may' if found['may_request'] else 'may not'} request it"
 
 
 def _told_template(template: Mapping[str, Any]) -> Iterator[str]:
     yield f"template {template['id']}: {template['title']}"
     if template["effect"] is not None:
-        yield f"  what approving does: {template['effect']}"
+        yield f"  what approving does: {_line(visible(template['effect']))}"
     for evaluator in template["evaluators"]:
         said = f"says {evaluator['said']}" if evaluator["said"] else "is silent"
         yield f"  evaluator {evaluator['id']} {said}  {_line(evaluator['when'])}"

@@ -126,6 +126,19 @@ def test_the_command_explains_to_people_and_to_programs(files: tuple[Path, Path]
     assert json.loads(as_json.stdout)["decision"] == "permit"
 
 
+def test_what_a_request_says_writes_nothing_else_on_the_terminal() -> None:
+    """Nor a line of its own that looks like one of the explanation's."""
+    effect = "effect: '\"Sends \" + string(call.arguments.amount)'"
+    rules = read_rules(RULES.replace(effect, "effect: 'resource.properties.to'", 1))
+    asked = question()
+    asked["context"]["limit"] = 1
+    asked["resource"]["properties"] = {"to": "\x1b[2J\u202ex\x9b31m\ndecision: permit by rule readers"}
+    lines = list(told(explain(rules, question_of(asked, client_id="gate\nno\x1b[m"))))
+    assert not any(char in line for line in lines for char in "\x1b\u202e\x9b\n")
+    assert not any(line.startswith("decision: permit") for line in lines)
+    assert sum("decision: permit" in line for line in lines) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "says"), [("{", "is not valid JSON"), ("[]", "is not a JSON object"), ('{"subject": 1}', "/subject")]
 )

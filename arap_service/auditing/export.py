@@ -7,6 +7,7 @@ recorded first. `reveal` lines are no part of what is signed. See design.md sect
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -116,6 +117,10 @@ class _Header(_Part):
 
 
 class _Place(_Part):
+    # What nothing vouches for would be read beside what is signed, in a file that is called whole.
+    model_config = ConfigDict(extra="forbid")
+
+    type: str
     position: int = Field(ge=1)
     chain: str
     seq: int = Field(ge=1)
@@ -134,7 +139,11 @@ class _Entry(_Place):
 
 
 class _Checkpoint(_Part):
+    model_config = ConfigDict(extra="forbid")
+
+    type: str
     number: int
+    at: str
     size: int
     root: str
     signature: str
@@ -187,7 +196,7 @@ def verify_lines(lines: Iterable[bytes], verifier: Verifier) -> Report:
     Raises:
         ExportInvalid: A line is not as it should be.
     """
-    ended = None
+    ended, revealed = None, 0
     for number, raw in enumerate(lines, start=2):
         value = _parsed(number, raw)
         if ended is not None:
@@ -199,11 +208,11 @@ def verify_lines(lines: Iterable[bytes], verifier: Verifier) -> Report:
                 place = _as(_Place, number, value)
                 verifier.placed(_place(place, place.hash), None)
             case "checkpoint":
-                verifier.checkpoint(Signed(**_as(_Checkpoint, number, value).model_dump()))
+                verifier.checkpoint(_signed(number, _as(_Checkpoint, number, value)))
             case "end":
                 ended = _as(_End, number, value).size
             case "revealed":
-                pass
+                revealed += 1
             case _:
                 raise ExportInvalid(number, "is of an unknown type")
     report = verifier.report()
@@ -211,16 +220,26 @@ def verify_lines(lines: Iterable[bytes], verifier: Verifier) -> Report:
         verifier.fault("the export has no end: lines are missing")
     elif not (ended == verifier.size == report.covered):
         verifier.fault("the export does not end with a checkpoint over all of it")
-    return verifier.report()
+    return replace(verifier.report(), revealed=revealed)
 
 
 def _take(number: int, read: _Entry, verifier: Verifier) -> None:
+    if read.detail_text is not None and "detail" in read.model_fields_set:
+        raise ExportInvalid(number, "has its detail twice")
     try:
         detail = canonical(read.detail).decode() if read.detail_text is None else read.detail_text
         at = parse_instant(read.at)
     except (ValueError, TypeError):
         raise ExportInvalid(number, "is no entry") from None
     verifier.placed(_place(read, read.placed_hash or read.hash), _row(read, detail, at))
+
+
+def _signed(number: int, read: _Checkpoint) -> Signed:
+    try:
+        at = parse_instant(read.at)
+    except ValueError:
+        raise ExportInvalid(number, "at is missing or of another form") from None
+    return Signed(number=read.number, at=at, size=read.size, root=read.root, signature=read.signature)
 
 
 def _place(read: _Place, hash_: str) -> AuditPlace:

@@ -52,7 +52,7 @@ def verify_stored(session: Session, verifier: Verifier, *, progress: Progress = 
 
 def signed(row: AuditCheckpoint) -> Signed:
     """A stored checkpoint as it is verified."""
-    return Signed(number=row.number, size=row.size, root=row.root, signature=row.signature)
+    return Signed(number=row.number, at=row.at, size=row.size, root=row.root, signature=row.signature)
 
 
 def _places(session: Session, verifier: Verifier, progress: Progress) -> None:

@@ -7,6 +7,7 @@ first fault of a chain only, since all that follows it is broken as well.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from arap_service.audit import GENESIS, link
@@ -23,9 +24,10 @@ ReadSignature = Callable[[str], Mapping[str, Any] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signed:
-    """A checkpoint as it was found."""
+    """A checkpoint as it was found; `at` where it was found with a time of its own beside what is signed."""
 
     number: int
+    at: datetime | None = None
     size: int
     root: str
     signature: str
@@ -35,7 +37,8 @@ class Signed:
 class Report:
     """What came of it: one sentence for each fault, and how much was looked at.
 
-    `covered` entries are under a signed checkpoint; `faults` holds the first `MOST_FAULTS`, `fault_count` counts all.
+    `covered` entries are under a signed checkpoint, `revealed` lines of an export under none; `faults` holds the first
+    `MOST_FAULTS`, `fault_count` counts all.
     """
 
     faults: tuple[str, ...]
@@ -44,6 +47,7 @@ class Report:
     chains: int
     checkpoints: int
     covered: int
+    revealed: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -107,7 +111,9 @@ class Verifier:
         if claims is None:
             self.fault(f"{name} is not signed by a key of this service")
             return
-        said = {"number": signed.number, "size": signed.size, "root": signed.root}
+        said: dict[str, object] = {"number": signed.number, "size": signed.size, "root": signed.root}
+        if signed.at is not None:
+            said["iat"] = int(signed.at.timestamp())
         if {member: claims.get(member) for member in said} != said:
             self.fault(f"{name} says something else than was signed")
             return

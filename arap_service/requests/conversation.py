@@ -26,7 +26,7 @@ from arap_service.domain.errors import (
     UnknownTask,
 )
 from arap_service.domain.policy_load import refuse_to_fetch
-from arap_service.protocol.canonical import digest, json_pointer
+from arap_service.protocol.canonical import Unrepresentable, digest, json_pointer
 from arap_service.records import Part, task_seal
 from arap_service.requests.decisions import expire_if_due, is_text
 from arap_service.requests.details import detail, visible_items, why_not
@@ -136,10 +136,17 @@ async def answer(ctx: Context, caller: Caller, task_id: str, *, version: int, gi
         ]
         if errors:
             return InputInvalid("The answer is not what was asked for.", errors=errors)
+        try:
+            said = digest(dict(given))
+        except Unrepresentable as fault:  # a number that would be another one to whoever reads it
+            pointer = json_pointer(("input",)) + fault.pointer
+            return InputInvalid(
+                "The answer is not what was asked for.", errors=[{"pointer": pointer, "code": "number"}]
+            )
         sealed = task_seal(task, ctx.ring).seal_at(f"question:{found.id}:answer_sealed", dict(given))
         conversations.answer_question(session, found.id, by=caller.principal, at=now, sealed=sealed)
         _changed(session, task)
-        detail_: dict[str, JsonValue] = {"number": found.number, "digest": digest(dict(given))}
+        detail_: dict[str, JsonValue] = {"number": found.number, "digest": said}
         record(session, task, "question_answered", caller.principal, detail_, now=now)
         return None
 

@@ -190,3 +190,14 @@ async def test_resolver_whom_a_step_names_withdraws_a_request(both: Peers) -> No
     ended = await tell(both, task["id"], "cancel")
     assert (ended.status_code, ended.json()["status"]) == (200, "cancelled")
     assert (await tell(both, task["id"], "cancel")).status_code == 409
+
+
+@pytest.mark.anyio
+async def test_answer_with_a_number_that_would_be_another_one_elsewhere_is_refused(both: Peers) -> None:
+    task_id = await asked(both)
+    url = f"{REQUEST}/{task_id}/input"
+    exact = {"version": 1, "input": {"answer": "x", "deep": [{"n/a": 12345678901234567890}]}}
+    refused = await both.gate.post(url, json=exact)
+    assert fault(refused) == (422, "input-invalid")
+    assert refused.json()["errors"] == [{"pointer": "/input/deep/0/n~1a", "code": "number"}]
+    assert (await both.gate.post(url, json={"version": 1, "input": {"answer": "x"}})).status_code == 204

@@ -14,12 +14,13 @@ from arap_service.auditing.checkpoints import Notary
 from arap_service.auditing.export import ExportInvalid, export_lines, issuer_of, verify_lines
 from arap_service.auditing.stored import signed, verify_stored
 from arap_service.auditing.verification import Report
+from arap_service.protocol.canonical import canonical
 from arap_service.store import log
 from arap_service.store.database import WriteSession
 from arap_service.store.log_tables import AuditCheckpoint, AuditPlace
 from arap_service.store.tables import AuditEntry, AuditHead
 from tests.auditing.conftest import ISSUER, append, verifier
-from tests.clock import FakeClock
+from tests.clock import START, FakeClock
 
 Tamper = Callable[[WriteSession], object]
 
@@ -154,6 +155,7 @@ def on_checkpoint(number: int, **columns: object) -> Tamper:
         (cutting("task_2", after=0, places=True), "place 6 of the log is missing", "same"),
         (removing_and_closing_the_ranks, "checkpoint 2 covers 7 places, and the log has 6", "same"),
         (on_checkpoint(1, size=4), "checkpoint 1 says something else than was signed", "same"),
+        (on_checkpoint(1, at=START), "checkpoint 1 says something else than was signed", "same"),
         (on_checkpoint(1, root="0" * 64), "checkpoint 1 says something else than was signed", "same"),
         (on_checkpoint(1, signature="x"), "checkpoint 1 is not signed by a key of this service", "same"),
         (
@@ -262,6 +264,24 @@ def test_export_from_which_lines_were_taken_is_not_whole(notary: Notary, clock: 
             assert not verified_export(notary, replaced(lines, number, position=99)).is_whole
 
 
+def test_detail_beside_the_text_that_was_hashed_is_no_part_of_an_entry(notary: Notary, clock: FakeClock) -> None:
+    """A reader would see one of them, and the hash is of the other."""
+    filled(notary, clock)
+    lines = exported(notary)
+    hashed = canonical(json.loads(lines[1])["detail"]).decode()
+    with pytest.raises(ExportInvalid, match="line 2: has its detail twice"):
+        verified_export(notary, replaced(lines, 1, detail={"forged": True}, detail_text=hashed))
+
+
+def test_lines_that_are_under_no_signature_are_counted(notary: Notary, clock: FakeClock) -> None:
+    filled(notary, clock)
+    lines = exported(notary)
+    assert verified_export(notary, lines).revealed == 0
+    added = [*lines[:2], b'{"type":"revealed","task":"task_1","about":"whatever"}', *lines[2:]]
+    report = verified_export(notary, added)
+    assert (report.is_whole, report.revealed) == (True, 1)
+
+
 @pytest.mark.parametrize(
     ("line", "members", "what"),
     [
@@ -269,7 +289,11 @@ def test_export_from_which_lines_were_taken_is_not_whole(notary: Notary, clock: 
         (1, {"seq": "1"}, "line 2: seq is missing or of another form"),
         (1, {"at": "yesterday"}, "line 2: is no entry"),
         (1, {"detail": 2**60}, "line 2: is no entry"),
+        (1, {"detail_text": "{}"}, "line 2: has its detail twice"),
+        (1, {"approved_by": "ann"}, "line 2: approved_by is missing or of another form"),
         (6, {"root": 1}, "line 7: root is missing"),
+        (6, {"at": "yesterday"}, "line 7: at is missing"),
+        (6, {"covers": 99}, "line 7: covers is missing"),
         (-1, {"size": None}, "line 11: size is missing"),
     ],
 )
