@@ -36,9 +36,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"not run: {legs.reason(leg)}")
     for outcome in ("passed", "failed"):
         reports = terminalreporter.stats.get(outcome, [])
-        killed = sorted(str(value) for report in reports for name, value in report.user_properties if name == "killed")
-        if killed:
-            terminalreporter.write_line(f"killed and started again, {outcome} ({len(killed)}): {', '.join(killed)}")
+        for tried, meaning in (
+            ("killed", "killed and started again"),
+            ("befallen", "befallen by a fault and ended well"),
+        ):
+            told = sorted(str(value) for report in reports for name, value in report.user_properties if name == tried)
+            if told:
+                terminalreporter.write_line(f"{meaning}, {outcome} ({len(told)}): {', '.join(told)}")
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,11 @@ import importlib
 import os
 import secrets
 import shutil
+import sqlite3
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
@@ -57,6 +59,16 @@ class Databases:
                 shutil.copyfile(source, url.removeprefix("sqlite:///") + suffix)
         return url
 
+    def cut(self, url: str) -> AbstractContextManager[None]:
+        """While the block lasts, a database of PostgreSQL is away: nobody is connected to it, and nobody gets in."""
+        return self._server().cut(url)
+
+    def in_transaction(self, url: str) -> bool:
+        """Whether somebody is in the middle of a transaction that another one might have to wait for."""
+        if url.startswith("sqlite:///"):
+            return _is_locked(Path(url.removeprefix("sqlite:///")))
+        return self._server().in_transaction(url)
+
     def drop(self, url: str) -> None:
         """Remove a database, together with whoever is still connected to it."""
         if not url.startswith("sqlite:///"):
@@ -99,6 +111,26 @@ class PostgresServer:
         # An empty host part needs its slashes, which urlunsplit would drop.
         return urlunsplit(("postgresql+psycopg", parts.netloc, f"/{name}", parts.query, ""))
 
+    @contextmanager
+    def cut(self, url: str) -> Iterator[None]:
+        """End every connection to the database at `url`, and let none in until the block ends."""
+        name = _name(url)
+        self._connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        try:
+            self._connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,)
+            )
+            yield
+        finally:
+            self._connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+
+    def in_transaction(self, url: str) -> bool:
+        """Whether somebody has begun a transaction in the database at `url` and not ended it."""
+        found = self._connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND xact_start IS NOT NULL", (_name(url),)
+        ).fetchone()
+        return bool(found[0])
+
     def drop(self, url: str) -> None:
         """Drop the database at `url`, whoever is connected."""
         self._connection.execute(f'DROP DATABASE IF EXISTS "{_name(url)}" WITH (FORCE)')
@@ -124,6 +156,16 @@ class PostgresServer:
             settings.write(QUICK)
         self._own.start()
         return str(self._own.get_uri())
+
+
+def _is_locked(path: Path) -> bool:
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+        connection.execute("ROLLBACK")
+        return False
 
 
 def _name(url: str) -> str:

@@ -95,6 +95,7 @@ class Server:
     ready_path: str
     environment: Mapping[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    is_frozen: bool = field(default=False, init=False)
 
     @property
     def log(self) -> Path:
@@ -141,6 +142,41 @@ class Server:
         assert process.returncode == -signal.SIGKILL, f"{self.name} ended with {process.returncode}: {self.tail()}"
         self._bury()
 
+    async def stopped_itself(self) -> None:
+        """Wait until it has frozen at the point that its environment named."""
+        process = self.process
+        assert process is not None
+
+        def has_stopped() -> bool:
+            assert process is not None
+            pid, status = os.waitpid(process.pid, os.WUNTRACED | os.WNOHANG)
+            assert pid == 0 or os.WIFSTOPPED(status), f"{self.name} ended with {status}: {self.tail()}"
+            return pid != 0
+
+        await until(has_stopped, f"{self.name} has reached the point at which it freezes")
+        self.is_frozen = True
+
+    def freeze(self) -> None:
+        """Let it do nothing until `thaw`, whatever it is doing."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        self.is_frozen = True
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+        self.is_frozen = False
+
+    async def end(self) -> None:
+        """Tell it to stop, and wait until it has done what was under way."""
+        process = self.process
+        assert process is not None
+        process.send_signal(signal.SIGTERM)
+        await until(lambda: process.poll() is not None, f"{self.name} has stopped")
+        assert process.returncode == 0, self.tail()
+        self._bury()
+
     def kill(self) -> None:
         """Kill -9, whatever it is doing."""
         if self.process is not None:
@@ -157,3 +193,4 @@ class Server:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process = None
+        self.is_frozen = False

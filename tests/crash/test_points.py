@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash import test_gate_deaths, test_resubmission, test_service_deaths
+from tests.crash import faults, test_gate_deaths, test_resubmission, test_service_deaths
 
 ROOT = Path(__file__).parents[2]
 POINT = re.compile(r"""checkpoint\(\s*["']([a-z_.]+)["']\s*\)""")
@@ -22,6 +22,11 @@ def test_the_gate_is_killed_at_every_point_that_it_passes() -> None:
     """A point that two places pass is tried at both: the second one is that of a further submission."""
     tried = [*test_gate_deaths.ENDS, *test_resubmission.POINTS]
     assert sorted(passed("mcp_gate")) == sorted(tried)
+
+
+@pytest.mark.crash
+def test_every_fault_is_tried_at_every_point_of_the_gate() -> None:
+    assert {*passed("mcp_gate")} == {*faults.FROZEN} == {*faults.WITHOUT_DATABASE}
 
 
 @pytest.mark.crash

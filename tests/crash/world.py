@@ -8,6 +8,7 @@ import fcntl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -62,42 +63,60 @@ templates:
 """
 CALL: dict[str, Any] = {"to": "acct-991", "amount": 50_000}
 SERVICE_DATABASE, GATE_DATABASE = "ARAP_DATABASE", "MCP_GATE_DATABASE"
-ATTEMPT_SECONDS = 20.0
 # What a broken connection looks like to a client: its own name for it, or that of any layer below.
 BROKEN = (OSError, httpx2.HTTPError, MCPError, anyio.ClosedResourceError, anyio.EndOfStream, TimeoutError)
 
 
 @dataclass
 class Story:
-    """The processes, and what agent and resolver remember."""
+    """The processes, and what agent and resolver remember; `other` is a second gate, which not every story starts."""
 
     world: World
     service: Server
     gate: Server
+    other: Server
+    call: dict[str, Any] = field(default_factory=lambda: dict(CALL))
+    attempt_seconds: float = 20.0
     records: TaskRecords = field(init=False)
+    agents: list["Story"] = field(init=False)
     failures: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.agents = [self]
         self.records = TaskRecords(self.world.path("tasks"))
         self._agent = self.world.credentials(CAST.agent)
         self._resolver = self.world.credentials(RESOLVER)
 
     # The agent ------------------------------------------------------------------------------------------------------
 
+    def another(self, amount: int) -> "Story":
+        """The same story as an agent sees it that makes the call with another amount."""
+        twin = copy(self)
+        twin.call, twin.records = {**CALL, "amount": amount}, TaskRecords(self.world.path(f"tasks-{amount}"))
+        self.agents.append(twin)
+        return twin
+
+    @property
+    def address(self) -> str:
+        """Where agents find a gate that lives."""
+        alive = [gate for gate in (self.gate, self.other) if gate.process is not None and not gate.is_frozen]
+        return f"http://127.0.0.1:{(alive or [self.gate])[0].port}/mcp"
+
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[tuple[Client, TasksExtension]]:
-        """One connection of the agent."""
+    async def connected(self, gate: Server | None = None) -> AsyncIterator[tuple[Client, TasksExtension]]:
+        """One connection of the agent, to one that lives unless a gate is named."""
+        address = self.address if gate is None else f"http://127.0.0.1:{gate.port}/mcp"
         extension = TasksExtension(records=self.records, server=self.world.mcp)
         async with (
-            httpx2.AsyncClient(auth=self._agent, timeout=ATTEMPT_SECONDS, trust_env=False) as http,
-            Client(streamable_http_client(self.world.mcp, http_client=http), extensions=[extension]) as client,
+            httpx2.AsyncClient(auth=self._agent, timeout=self.attempt_seconds, trust_env=False) as http,
+            Client(streamable_http_client(address, http_client=http), extensions=[extension]) as client,
         ):
             yield client, extension
 
     async def begin(self) -> str:
         """Make the call once and return the id of the task that it became."""
         async with self.connected() as (client, _):
-            answer = await client.session.call_tool("wire", CALL, allow_claimed=True)
+            answer = await client.session.call_tool("wire", self.call, allow_claimed=True)
         assert isinstance(answer, CreatedTask), answer
         self.records.remember(
             TaskRecord(answer.task_id, self.world.mcp, "wire", created_at=answer.created_at, status=answer.status)
@@ -119,18 +138,18 @@ class Story:
             await pause()
 
     async def _attempt(self) -> types.CallToolResult:
-        with anyio.fail_after(ATTEMPT_SECONDS):
+        with anyio.fail_after(self.attempt_seconds):
             async with self.connected() as (client, extension):
                 known = self.records.all()
                 if known:
                     return await extension.resume(client.session, known[0].task_id)
-                return await client.call_tool("wire", CALL)
+                return await client.call_tool("wire", self.call)
 
     async def refusal(self) -> types.ErrorData:
         """Make the call once and return the error that it ends in."""
         async with self.connected() as (client, _):
             with pytest.raises(MCPError) as raised:
-                await client.session.call_tool("wire", CALL, allow_claimed=True)
+                await client.session.call_tool("wire", self.call, allow_claimed=True)
             return raised.value.error
 
     async def state(self) -> TaskState:
@@ -200,9 +219,17 @@ class Story:
 
     async def executions(self) -> int:
         """How often the tool ran: counted when no process is left that could run it."""
-        self.gate.kill()
+        for gate in (self.gate, self.other):
+            gate.kill()
         await until(self._is_nobody_left, "every server behind the gateway has ended")
-        return len(self.world.path(EFFECTS).read_text(encoding="utf-8").splitlines()) if self.has_run() else 0
+        return len(self._effects())
+
+    def own_executions(self) -> int:
+        """How often the tool has had its effect with the arguments of this call, as far as is known by now."""
+        return self._effects().count(f"{self.call['to']} {self.call['amount']}")
+
+    def _effects(self) -> list[str]:
+        return self.world.path(EFFECTS).read_text(encoding="utf-8").splitlines() if self.has_run() else []
 
     def _is_nobody_left(self) -> bool:
         with self.world.path(ALIVE).open("a") as alive:
@@ -268,17 +295,17 @@ def invent(folder: Path, *, service_database: str, gate_database: str) -> Story:
             "ARAP_LIMITS__CALLBACK_TIMEOUT_SECONDS": "2",
         },
     )
-    gate = Server(
-        "gate",
-        [command("mcp-gate"), "proxy", "--config", str(gate_file), "--die-with-stdin"],
-        gate_file,
-        world.gate_port,
-        "/healthz",
-        # Without a file there is no lock to tell that a claim's holder is dead; the name of the instance is.
-        {GATE_DATABASE: gate_database}
-        | ({} if gate_database.startswith("sqlite") else {"MCP_GATE_INSTANCE": "gate-1"}),
-    )
-    return Story(world, service, gate)
+    port = lasting_port()
+    other_file = world.write("other.yaml", {**settings, **changes, "front": {"http": f"127.0.0.1:{port}"}})
+    gate = _gate("gate", gate_file, world.gate_port, gate_database)
+    return Story(world, service, gate, _gate("other", other_file, port, gate_database))
+
+
+def _gate(name: str, config: Path, port: int, database: str) -> Server:
+    # Without a file there is no lock to tell that a claim's holder is dead; the name of the instance is.
+    environment = {GATE_DATABASE: database} | ({} if database.startswith("sqlite") else {"MCP_GATE_INSTANCE": name})
+    arguments = [command("mcp-gate"), "proxy", "--config", str(config), "--die-with-stdin"]
+    return Server(name, arguments, config, port, "/healthz", environment)
 
 
 @asynccontextmanager
@@ -293,10 +320,31 @@ async def begun(
         with anyio.fail_after(100):
             yield story
     except BaseException as error:
-        error.add_note("\n".join(["broken connections:", *story.failures[-5:]]))
-        for server in (story.service, story.gate):
-            error.add_note(f"the log of the {server.name} ends:\n{server.tail()}")
+        explain(error, story)
         raise
     finally:
-        story.gate.kill()
-        story.service.kill()
+        for server in (story.gate, story.other, story.service):
+            server.kill()
+
+
+@asynccontextmanager
+async def service_of(story: Story) -> AsyncIterator[Story]:
+    """The service runs, and whoever starts the gates need not stop them; nothing is left afterwards."""
+    try:
+        await story.service.start()
+        with anyio.fail_after(100):
+            yield story
+    except BaseException as error:
+        explain(error, story)
+        raise
+    finally:
+        for server in (story.gate, story.other, story.service):
+            server.kill()
+
+
+def explain(error: BaseException, story: Story) -> None:
+    """Add to an error what the processes last said."""
+    error.add_note("\n".join(["broken connections:", *story.failures[-5:]]))
+    for server in (story.service, story.gate, story.other):
+        if server.log.exists():
+            error.add_note(f"the log of the {server.name} ends:\n{server.tail()}")
