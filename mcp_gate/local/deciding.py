@@ -6,7 +6,8 @@ who may decide is read from the rules of now. GOV-09, GOV-10; design section 8.
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -91,9 +92,17 @@ def _require_eligible(local: Local, found: LocalRequest, name: str, approver: Lo
         raise NotDecided("the rules do not name this approver for this tool")
     if found.asker is None:
         raise NotDecided("the gate no longer knows who asked")
-    asking = (found.asker.sub, found.asker.client_id, found.asker.agent, found.question["subject"].get("id"))
-    if is_one_of(asking, name, approver):  # GOV-10
+    who = found.asker
+    asking = (who.sub, who.client_id, who.agent, found.question["subject"].get("id"), *_acting(who.delegation))
+    if is_one_of(asking, name, approver):  # GOV-10, GOV-12
         raise NotDecided("nobody decides what he asked for himself, through which client or agent he asked")
+
+
+def _acting(delegation: object) -> Iterator[object]:
+    """The names in a token's `act` chain (RFC 8693): whoever acts for somebody asks as well."""
+    while isinstance(delegation, Mapping):
+        yield from (delegation.get(member) for member in ("sub", "client_id", "id"))
+        delegation = delegation.get("act")
 
 
 def is_one_of(asking: Iterable[object], name: str, approver: LocalApprover) -> bool:
@@ -103,4 +112,4 @@ def is_one_of(asking: Iterable[object], name: str, approver: LocalApprover) -> b
 
 
 def _folded(name: str) -> str:
-    return name.strip().casefold()
+    return unicodedata.normalize("NFKC", name).strip().casefold()

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from arap_service.protocol.sealing import DataKey, KeyRing, new_data_key
+from arap_service.protocol.sealing import DataKey, KeyRing, SealBroken, new_data_key
 from mcp_gate.local.tables import RequestStatus, local_request
-from mcp_gate.mapping import Principal
+from mcp_gate.mapping import CallBinding, Principal
+from mcp_gate.records import Vault, opened
 from mcp_gate.tables import submission, task
 
 _TABLE: Final = local_request
@@ -135,7 +136,7 @@ def store_disposition(connection: Connection, request_id: str, disposition: str)
 
 
 def _with_asker() -> Any:
-    asker = (task.c.iss, task.c.sub, task.c.client_id, task.c.agent)
+    asker = (task.c.id.label("task_id"), task.c.data_key.label("task_key"), task.c.binding)
     made_for = _TABLE.outerjoin(submission, submission.c.key == _TABLE.c.key).outerjoin(
         task, task.c.id == submission.c.task_id
     )
@@ -145,7 +146,6 @@ def _with_asker() -> Any:
 def _read(ring: KeyRing, row: Row[Any]) -> LocalRequest:
     key = DataKey(ring, row.data_key, _place(row.id, "data_key"))
     reason = None if row.reason is None else key.open(row.reason, aad=_place(row.id, "reason")).decode()
-    known = row.iss is not None and row.sub is not None
     return LocalRequest(
         id=row.id,
         status=RequestStatus(row.status),
@@ -153,12 +153,24 @@ def _read(ring: KeyRing, row: Row[Any]) -> LocalRequest:
         question=json.loads(key.open(row.body, aad=_place(row.id, "body")))["question"],
         created_at=row.created_at,
         expires_at=row.expires_at,
-        asker=Principal(row.iss, row.sub, row.client_id, row.agent) if known else None,
+        asker=_asker(ring, row),
         decided_by=row.decided_by,
         reason=reason,
         approved_until=row.approved_until,
         disposition=row.disposition,
     )
+
+
+def _asker(ring: KeyRing, row: Row[Any]) -> Principal | None:
+    # What is sealed with the call says for certain who asked, and who acts for him (PEP-131).
+    if row.task_id is None:
+        return None
+    try:
+        vault = Vault(ring, row.task_id, row.task_key)
+    except SealBroken:
+        return None
+    binding = opened(vault, "gate_task.binding", row.binding)
+    return None if binding is None else CallBinding.from_json(json.loads(binding)).principal
 
 
 def _place(request_id: str, column: str) -> str:

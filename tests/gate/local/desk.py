@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
+from arap_service.protocol.sealing import new_data_key
 from mcp_gate.backend import ApprovalBackend, Handle
 from mcp_gate.database import Database
 from mcp_gate.lifecycle import Phase
@@ -15,7 +16,8 @@ from mcp_gate.local.backend import LocalBackend
 from mcp_gate.local.deciding import NotDecided, Vote, decide
 from mcp_gate.local.requests import LocalRequest
 from mcp_gate.local.tables import local_request
-from mcp_gate.mapping import Principal, map_call, questions
+from mcp_gate.mapping import CallBinding, Principal, map_call, questions
+from mcp_gate.records import Vault, key_place
 from mcp_gate.settings_local import Local
 from mcp_gate.tables import submission, task
 from tests.clock import FakeClock
@@ -43,7 +45,12 @@ def local(**changes: Any) -> Local:
 
 def question(tool: str, *, principal: Principal = ALICE, **arguments: Any) -> dict[str, Any]:
     """What the gate asks about a call."""
-    bound = map_call(
+    return questions(bound_call(tool, principal=principal, **arguments))[0]
+
+
+def bound_call(tool: str, *, principal: Principal = ALICE, **arguments: Any) -> CallBinding:
+    """The call as the gate captures it."""
+    return map_call(
         None,
         server="treasury",
         tool=tool,
@@ -52,7 +59,6 @@ def question(tool: str, *, principal: Principal = ALICE, **arguments: Any) -> di
         token_claims={"iss": principal.iss, "sub": principal.sub, "client_id": principal.client_id},
         principal=principal,
     )
-    return questions(bound)[0]
 
 
 def vote(approver: str = "rita", decision: Any = "approve", **more: Any) -> Vote:
@@ -131,6 +137,9 @@ class LocalDesk:
     async def know_asker(self, key: str = "kit-key-1") -> None:
         """Store the task that the gate keeps beside the submission under `key`."""
         now, later = self.clock(), self.clock() + timedelta(hours=1)
+        wrapped = new_data_key(RING, aad=key_place("tsk_1"))
+        bound = bound_call("wire", principal=self.asker)
+        sealed = Vault(RING, "tsk_1", wrapped).seal_json("gate_task.binding", bound.to_json())
 
         def work(connection: Any) -> None:
             connection.execute(submission.delete())
@@ -151,8 +160,8 @@ class LocalDesk:
                     sub=self.asker.sub,
                     client_id=self.asker.client_id,
                     agent=self.asker.agent,
-                    data_key=b"k",
-                    binding=b"b",
+                    data_key=wrapped,
+                    binding=sealed,
                     created_at=now,
                     updated_at=now,
                     ttl_ms=1,

@@ -57,7 +57,7 @@ async def test_nobody_else_decides(desk: LocalDesk, given: Vote, why: str) -> No
     assert (await desk.backend.status(handle)).status == "pending"
 
 
-@pytest.mark.requirement("GOV-10")
+@pytest.mark.requirement("GOV-10", "GOV-12")
 @pytest.mark.parametrize(
     ("principal", "approver"),
     [
@@ -67,8 +67,21 @@ async def test_nobody_else_decides(desk: LocalDesk, given: Vote, why: str) -> No
         (Principal("https://issuer.example", "bob", "rita", None), "rita"),
         (Principal("https://issuer.example", "bob", "desktop", "rita"), "rita"),
         (Principal("https://issuer.example", "bob", "ALICE", None), "adele"),
+        (Principal("https://issuer.example", "\uff32ita", "desktop", None), "rita"),
+        (Principal("https://issuer.example", "bob", "desktop", None, {"sub": "rita"}), "rita"),
+        (Principal("https://issuer.example", "bob", "desktop", None, {"sub": "x", "act": {"sub": "alice"}}), "adele"),
     ],
-    ids=["himself", "in another spelling", "under another name", "as client", "as agent", "client under another name"],
+    ids=[
+        "himself",
+        "in another spelling",
+        "under another name",
+        "as client",
+        "as agent",
+        "client under another name",
+        "in another form of Unicode",
+        "acting for him",
+        "acting through somebody",
+    ],
 )
 async def test_the_caller_his_client_and_his_agent_never_decide(
     desk: LocalDesk, principal: Principal, approver: str
