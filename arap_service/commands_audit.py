@@ -139,7 +139,7 @@ def show_command(
         fail(f"audit: nothing is on record about evaluation {visible(evaluation_id)}")
     for entry in entries:
         if as_json:
-            typer.echo(json.dumps(audit.as_json(entry), ensure_ascii=False))
+            typer.echo(json.dumps(audit.as_json(entry)))
             continue
         told = {name: value for name, value in json.loads(entry.detail).items() if value is not None}
         more = " ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in told.items())
@@ -239,16 +239,17 @@ def _output(file: Path | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    part = file.with_name(file.name + ".part")
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
     if file.exists():
         fail(f"audit: {file} is there already; name a new file")
+    # Neither a file that somebody has put there, whose mode would stay, nor a link to one is written to.
+    opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        with os.fdopen(opened, "wb") as out:
             yield out
-        part.rename(file)
-    except BaseException:
+        os.link(part, file)  # unlike a renaming, this never replaces what came there meanwhile
+    finally:
         part.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

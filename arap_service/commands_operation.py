@@ -73,7 +73,7 @@ def explain_command(
         asked = _request(request)
     found = explain(known, question_of(asked, client_id=client))
     if as_json:
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(found, indent=2))
         return
     for line in told(found):
         typer.echo(line)

@@ -122,8 +122,10 @@ def _files(settings: Settings, config: Path) -> Iterator[Finding]:
 
 
 def _holds_secrets(settings: Settings) -> bool:
-    clients = settings.builtin_issuer.clients
-    return bool(settings.callbacks) or any(client.secret is not None for client in clients)
+    clients, upstream = settings.builtin_issuer.clients, settings.upstream
+    is_secret_upstream = upstream is not None and (upstream.bearer is not None or upstream.client is not None)
+    has_receivers = bool(settings.callbacks) or bool(settings.subscriptions)
+    return has_receivers or is_secret_upstream or any(client.secret is not None for client in clients)
 
 
 def _ring(path: Path) -> Finding:

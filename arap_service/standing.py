@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from arap_service.context import Context
 from arap_service.domain.policy import Convertible, Deny, Judgement, Policy, Question, judge
-from arap_service.domain.upstream import UNAVAILABLE, Answer, Refused, Silent, combine, is_mandatory, passed_on
+from arap_service.domain.upstream import UNAVAILABLE, Answer, Refused, Silent, combine, is_code, is_mandatory, passed_on
 from arap_service.protocol.canonical import Tuple4
 
 _NOTHING_CONVERTIBLE: Final = Convertible()
@@ -40,7 +40,8 @@ class Standing:
             case None:
                 return None
             case Refused(reason=reason):
-                return f"denied: {reason}" if reason is not None else "denied"
+                # Whatever else it is, it is no code: text of any length, which an audit log would keep for good.
+                return f"denied: {reason}" if is_code(reason) else "denied"
             case Silent(code=code):
                 return f"silent: {code}"
             case _:

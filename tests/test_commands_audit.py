@@ -1,6 +1,7 @@
 """The audit commands as an auditor meets them: in this process, on a database that a service has filled."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,17 @@ def test_sealed_words_are_exported_only_when_asked_for_and_that_is_on_record(con
     [record] = [line for line in lines if line.get("kind") == "sealed_revealed"]
     assert (record["chain"], record["actor"]) == ("audit", "command line")
     assert "whole" in succeeded("verify", *where)
+
+
+def test_export_is_written_to_no_file_that_was_put_in_its_way(config: Path, tmp_path: Path) -> None:
+    """A folder that others can write to: what they prepare there must not become what they can read."""
+    target, bait = tmp_path / "audit.jsonl", tmp_path / "bait"
+    bait.write_text("")
+    (tmp_path / "audit.jsonl.part").symlink_to(bait)
+    (tmp_path / f".audit.jsonl.{os.getpid()}.part").symlink_to(bait)
+    assert "File exists" in failed("export", "--reveal", str(target), "-c", str(config))
+    assert not target.exists()
+    (tmp_path / f".audit.jsonl.{os.getpid()}.part").unlink()
+    succeeded("export", "--reveal", str(target), "-c", str(config))
+    assert (target.stat().st_mode & 0o777, bait.read_text()) == (0o600, "")
+    assert not list(tmp_path.glob(".audit*"))

@@ -174,6 +174,33 @@ async def test_files_that_others_can_read_are_found(service_url: str, tmp_path: 
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"upstream": {"identifier": "https://pdp.example", "bearer": "s3cret"}},
+        {
+            "upstream": {
+                "identifier": "https://pdp.example",
+                "client": {"token_endpoint": "https://pdp.example/t", "client_id": "us", "client_secret": "s3cret"},
+            }
+        },
+        {"subscriptions": {"board": {"endpoint": "https://events.example/in", "keys": [CALLBACK_KEY]}}},
+    ],
+    ids=["bearer", "client", "subscription"],
+)
+async def test_a_configuration_with_credentials_for_elsewhere_is_nobody_elses_to_read(
+    service_url: str, tmp_path: Path, part: dict[str, Any]
+) -> None:
+    settings = prepared_settings(tmp_path, service_url, **part)
+    config = tmp_path / "arap.yaml"
+    config.write_text("identifier: x")
+    config.chmod(0o644)
+    assert (await found(settings, config=config))["configuration"].state is State.FAILED
+    config.chmod(0o600)
+    assert "configuration" not in await found(settings, config=config)
+
+
+@pytest.mark.anyio
 async def test_old_tables_broken_rules_and_a_missing_key_file_are_found_at_one_look(
     service_url: str, tmp_path: Path
 ) -> None:

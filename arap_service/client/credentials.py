@@ -5,6 +5,7 @@ shortly before it ends and asked for again when a server stops accepting it. The
 """
 
 import base64
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, Final
@@ -14,6 +15,9 @@ import httpx2
 
 _EARLY: Final = 30.0
 _SHORTEST: Final = 5.0
+_UNKNOWN: Final = 60.0
+_LONGEST: Final = 86_400.0
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")  # whatever else it is, it goes into a header
 
 
 class TokenRefused(httpx2.HTTPError):
@@ -105,12 +109,19 @@ class ClientCredentials(httpx2.Auth):
         body: Any = None
         try:
             body = response.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             raise TokenRefused(response.status_code, "not_json") from None
-        if response.status_code != 200 or not isinstance(body, dict) or not isinstance(body.get("access_token"), str):
+        token = body.get("access_token") if isinstance(body, dict) else None
+        if response.status_code != 200 or not isinstance(token, str) or not _TOKEN.fullmatch(token):
             code = body.get("error") if isinstance(body, dict) else None
             raise TokenRefused(response.status_code, code if isinstance(code, str) else "no_token")
-        seconds = body.get("expires_in")
-        lifetime = float(seconds) if isinstance(seconds, int | float) else 60.0
-        self._token = body["access_token"]
+        lifetime = _lifetime(body.get("expires_in"))
+        self._token = token
         self._until = self._now() + max(lifetime - _EARLY, min(lifetime, _SHORTEST))
+
+
+def _lifetime(seconds: object) -> float:
+    """How long a token may be kept; numbers of any size are allowed in JSON."""
+    if not isinstance(seconds, int | float) or seconds != seconds:  # noqa: PLR0124  # Python reads NaN as JSON
+        return _UNKNOWN
+    return float(min(max(seconds, 0), _LONGEST))

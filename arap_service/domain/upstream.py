@@ -108,8 +108,13 @@ def passed_on(theirs: Answer | None, standing: Judgement) -> Mapping[str, Any]:
     return _NOTHING
 
 
+def is_code(reason: str | None) -> bool:
+    """Whether a reason is a code such as `over_limit`, and nothing that was written for a reader."""
+    return reason is not None and _REASON.fullmatch(reason) is not None
+
+
 def _shown_reason(reason: str | None) -> str:
     # A reason of the profile would have an enforcement point wait or ask again, where the other meant nothing like it.
-    if reason is None or reason in set(Reason) or not _REASON.fullmatch(reason):
+    if reason is None or reason in set(Reason) or not is_code(reason):
         return NO_MATCH
     return reason

@@ -12,7 +12,7 @@ from arap_service.domain.revealing import reveal
 from arap_service.domain.visible import visible
 from arap_service.requests.telling import names_of_marks
 from arap_service.sealed import RowSeal
-from arap_service.store import conversations
+from arap_service.store import conversations, items
 from arap_service.store.conversation_tables import Question
 from arap_service.store.tables import Task
 from arap_service.views import ArgumentView, CommentView, QuestionView
@@ -25,7 +25,12 @@ def said_about(session: Session, task: Task, seal: RowSeal) -> dict[str, Any]:
     claim = conversations.claim_of(session, task.id) if task.status == "pending" else None
     marks = {question.asked_by for question in questions} | {comment.by for comment in comments}
     names = names_of_marks(session, marks | ({claim.by} if claim else set()))
-    mask = task.template["mask"]
+    # An answer belongs to no item by itself, so what any of them calls a secret is one.
+    templates = [
+        task.template,
+        *(row.template for row in items.items_of(session, [task.id] if task.item_count else [])),
+    ]
+    mask = [name for template in templates for name in template["mask"]]
     return {
         "questions": tuple(_question(question, seal, names=names, mask=mask) for question in questions),
         "comments": tuple(

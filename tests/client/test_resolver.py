@@ -213,6 +213,10 @@ def test_token_is_kept_renewed_in_time_and_replaced_when_it_is_not_accepted_any_
         (httpx2.Response(200, text="hello"), "not_json"),
         (httpx2.Response(200, json={"token": "x"}), "no_token"),
         (httpx2.Response(500, json=[]), "no_token"),
+        (httpx2.Response(200, json={"access_token": ""}), "no_token"),
+        (httpx2.Response(200, json={"access_token": "a\r\nX-Admin: 1"}), "no_token"),
+        (httpx2.Response(200, json={"access_token": "töken"}), "no_token"),
+        (httpx2.Response(200, text="[" * 200_000), "not_json"),
     ],
 )
 def test_token_endpoint_that_gives_none_is_named_by_its_error(answer: httpx2.Response, error: str) -> None:
@@ -222,6 +226,25 @@ def test_token_endpoint_that_gives_none_is_named_by_its_error(answer: httpx2.Res
         client.get("https://x.example/a")
     assert (caught.value.status, caught.value.error) == (answer.status_code, error)
     assert "b" not in str(caught.value).split()
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "asked"), [("1" + "0" * 400, 2), ("NaN", 2), ("-1", 3), ('"soon"', 2), ("null", 2)]
+)
+def test_lifetime_that_no_clock_can_hold_is_no_trouble(lifetime: str, asked: int) -> None:
+    """A token without a usable lifetime is kept for a while; one that has ended is asked for each time."""
+    requests: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        requests.append(request.url.path)
+        return httpx2.Response(200, text=f'{{"access_token": "t", "expires_in": {lifetime}}}')
+
+    source = ClientCredentials("https://x.example/token", client_id="a", client_secret="b", now=lambda: 0.0)
+    with httpx2.Client(auth=source, transport=httpx2.MockTransport(answer)) as client:
+        for _ in range(2):
+            assert client.get("https://x.example/a").status_code == 200
+    assert requests.count("/token") == asked - 1
+    assert requests.count("/a") == 2
 
 
 @pytest.mark.anyio

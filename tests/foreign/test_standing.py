@@ -143,6 +143,25 @@ async def test_an_approval_waits_while_it_cannot_be_asked_and_counts_afterwards(
     assert '"upstream":"denied: over_limit"' in entries()[1].detail
 
 
+async def test_what_it_writes_for_readers_is_not_kept_in_the_audit_log(
+    ctx: Context, other: ForeignDecisionPoint
+) -> None:
+    """A reason that is no code may be of any length and about anybody."""
+    asked = presenting(question("ours_alone"), await approval_of(ctx, other))
+    other.deny("ours_alone", "Alice (born 1970) has exceeded her limit")
+    assert (await evaluate(ctx, GATE, asked))["decision"] is False
+    chosen = select(AuditEntry).where(AuditEntry.kind == "reevaluated")
+    (entry,) = ctx.database.read_now(lambda session: session.exec(chosen).all())
+    assert '"upstream":"denied"' in entry.detail
+    assert "Alice" not in entry.detail
+
+
+async def approval_of(ctx: Context, other: ForeignDecisionPoint) -> dict[str, Any]:
+    """An approval of something else."""
+    other.deny("wire_transfer", "over_limit")
+    return await approved(ctx, question())
+
+
 async def test_what_is_not_provisioned_waits_though_the_denial_is_convertible(
     ctx: Context, other: ForeignDecisionPoint
 ) -> None:

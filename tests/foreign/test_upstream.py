@@ -124,6 +124,19 @@ async def test_it_is_asked_with_a_token_by_client_credentials_and_a_new_one_when
         assert await upstream.ask(ABOUT) == Silent("exchange")
 
 
+@pytest.mark.parametrize("token", ['"a\\nb"', '"t", "expires_in": 1' + "0" * 400, '"\\u00fc"', "[" * 100_000])
+async def test_whatever_its_token_endpoint_says_is_no_error_of_ours(
+    other: ForeignDecisionPoint, clock: FakeClock, token: str
+) -> None:
+    other.script = lambda request: (
+        httpx2.Response(200, text=f'{{"access_token": {token}}}') if request.url.path.endswith("/token") else None
+    )
+    client = {"token_endpoint": f"{IDENTIFIER}/token", "client_id": "us", "client_secret": "s3cret"}
+    async with asking(other, clock, client=client, evaluation_endpoint=f"{IDENTIFIER}/decide") as upstream:
+        answer = await upstream.ask(ABOUT)
+    assert answer == (Allowed() if token.startswith('"t"') else Silent("exchange"))
+
+
 async def test_no_secret_shows_where_settings_are_printed() -> None:
     client = {"token_endpoint": f"{IDENTIFIER}/token", "client_id": "us", "client_secret": "canary-secret"}
     for part in ({"bearer": "canary-secret"}, {"client": client}):

@@ -4,6 +4,7 @@ import pytest
 
 from arap_service import requests
 from arap_service.domain.errors import IneligibleApprover, StaleVersion
+from tests.pdp import change_rules
 from tests.requests.bundles import bundle, decide, handle, rows
 from tests.requests.world import GATE, World, person
 
@@ -47,3 +48,20 @@ async def test_reviewer_who_has_voted_may_still_ask(world: World) -> None:
     await world.decide(task_id, "ann", reason="fine")
     shown = await requests.ask(world.ctx, person("ann"), task_id, message="For which month?")
     assert (shown.questions[0].asked_by, shown.claimed_by) == ("Ann Treasurer", None)
+
+
+async def test_answer_about_a_bundle_hides_what_any_of_its_items_calls_a_secret(world: World) -> None:
+    """Whichever item comes first."""
+    change_rules(world.ctx, world.ctx.settings.policy_path, "title: Merger", "title: Merger\n    mask: [iban]")
+    for resources in (("wire_transfer", "merge"), ("merge", "wire_transfer")):
+        task_id = await bundle(world, *resources)
+        await requests.ask(world.ctx, person("ann"), task_id, message="From where?", schema={"type": "object"})
+        await requests.answer(
+            world.ctx, GATE, task_id, version=1, given={"iban": "DE1", "password": "x", "city": "Köln"}
+        )
+        (asked,) = (await requests.detail(world.ctx, person("ann"), task_id)).questions
+        assert {value.pointer: value.masked for value in asked.answer} == {
+            "/iban": True,
+            "/password": True,
+            "/city": False,
+        }
