@@ -7,6 +7,7 @@ its end; whatever it was doing is picked up again, because all of it is rows.
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 from fastapi import FastAPI
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp
 from arap_service.api import audit, catalogs, conversation, deliveries, events, health, pdp, requests, resolver, search
 from arap_service.api import issuer as issuer_routes
 from arap_service.api.auth import Authenticator
+from arap_service.api.description import complete, operation_id
 from arap_service.api.direct import DirectPaths, UseCase
 from arap_service.api.edge import EdgeMiddleware
 from arap_service.api.observed import Observed
@@ -32,6 +34,14 @@ class Service(FastAPI):
     """An application whose every answer, also that of its outermost error handler, gets the common headers."""
 
     direct_paths: Mapping[str, UseCase]
+
+    def openapi(self) -> dict[str, Any]:
+        """The description of all operations, made once."""
+        is_new = self.openapi_schema is None
+        document = super().openapi()
+        if is_new:
+            complete(document)
+        return document
 
     def build_middleware_stack(self) -> ASGIApp:
         """The usual stack with the hot paths before it and the edge around both."""
@@ -66,6 +76,7 @@ def create_app(context: Context, *, background: bool = False) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=settings.base_path + "/openapi.json",
+        generate_unique_id_function=operation_id,
         max_body_size=settings.limits.max_body_bytes,
         # Its spans would hold paths and queries, and thereby handles and names; ours are made in api/observed.py.
         telemetry={"tracing": False, "metrics": False, "logs": False},

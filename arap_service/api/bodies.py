@@ -4,7 +4,7 @@ No repeated members, no unknown members in our own API, no values in the error: 
 members mean is decided by the use cases.
 """
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -13,6 +13,8 @@ from starlette.datastructures import Headers
 from arap_service.domain.errors import InvalidRequest
 from arap_service.protocol.canonical import InvalidJson, strict_loads
 
+MOST_EXACT: Final = 2**53 - 1
+"""The largest integer that JSON carries exactly (RFC 8785)."""
 Model = TypeVar("Model", bound=BaseModel)
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from arap_service import requests
 from arap_service.api.auth import CallerDep, ContextDep
-from arap_service.api.bodies import Body, parsed
+from arap_service.api.bodies import MOST_EXACT, Body, parsed
 from arap_service.api.problems import NO_STORE, problem_responses
 from arap_service.api.requests import body_of
 from arap_service.api.resolver import detail_response
@@ -40,7 +40,7 @@ class Said(Body):
 class Answered(Body):
     """The answer to the question of this version."""
 
-    version: Annotated[int, Field(ge=1)]
+    version: Annotated[int, Field(ge=1, le=MOST_EXACT)]
     input: dict[str, Any]
 
 

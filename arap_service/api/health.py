@@ -13,8 +13,10 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
 from arap_service.api.auth import CallerDep, ContextDep
+from arap_service.api.problems import problem_responses
 from arap_service.context import Context
 from arap_service.domain.callers import Scope
+from arap_service.domain.errors import Forbidden, Unauthenticated
 from arap_service.metrics import CONTENT_TYPE, InForce, Stored
 from arap_service.readiness import MOST_SECONDS, Readiness, readiness
 from arap_service.store import operation
@@ -45,7 +47,10 @@ async def ready(ctx: ContextDep) -> JSONResponse:
     "/metrics",
     summary="Figures in the text format of Prometheus",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}, "description": "All figures"}},
+    responses={
+        200: {"content": {"text/plain": {}}, "description": "All figures"},
+        **problem_responses(Unauthenticated, Forbidden),
+    },
 )
 async def metrics(ctx: ContextDep, caller: CallerDep) -> Response:
     """What this process has counted and what the database holds now; needs the scope `admin`."""

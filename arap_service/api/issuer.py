@@ -3,12 +3,38 @@
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from arap_service.api.problems import problem_responses
 from arap_service.domain.errors import PayloadTooLarge
 from arap_service.issuer import Issuer
 
 router = APIRouter(tags=["token issuer"])
 well_known = APIRouter(tags=["token issuer"])
 _MAX_BODY = 16_384
+_FORM = {
+    "type": "object",
+    "required": ["grant_type"],
+    "properties": {
+        "grant_type": {"const": "client_credentials"},
+        "scope": {"type": "string"},
+        "client_id": {"type": "string"},
+        "client_secret": {"type": "string"},
+    },
+}
+_TOKEN = {
+    "type": "object",
+    "required": ["access_token", "token_type", "expires_in"],
+    "properties": {
+        "access_token": {"type": "string"},
+        "token_type": {"type": "string"},
+        "expires_in": {"type": "integer"},
+        "scope": {"type": "string"},
+    },
+}
+_ERROR = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {"error": {"type": "string"}, "error_description": {"type": "string"}},
+}
 _CACHED = {"Cache-Control": "public, max-age=300"}
 
 
@@ -17,7 +43,19 @@ def _issuer(request: Request) -> Issuer:
     return issuer
 
 
-@router.post("/issuer/token", summary="Client-credentials grant (RFC 6749 section 4.4)")
+@router.post(
+    "/issuer/token",
+    summary="Client-credentials grant (RFC 6749 section 4.4)",
+    openapi_extra={
+        "requestBody": {"required": True, "content": {"application/x-www-form-urlencoded": {"schema": _FORM}}}
+    },
+    responses={
+        200: {"description": "The token", "content": {"application/json": {"schema": _TOKEN}}},
+        400: {"description": "The grant is refused", "content": {"application/json": {"schema": _ERROR}}},
+        401: {"description": "The client is not known", "content": {"application/json": {"schema": _ERROR}}},
+        **problem_responses(PayloadTooLarge),
+    },
+)
 async def token(request: Request) -> JSONResponse:
     """Give a configured client an access token."""
     body = b""

@@ -29,6 +29,29 @@ _RESULT = {
     "properties": {"mode": {"const": "reevaluate"}, "approval": _OBJECT},
 }
 _ENDS = ["approved", "denied", "expired", "cancelled", "failed"]
+_RESOURCE = {
+    "type": "object",
+    "required": ["type", "id"],
+    "properties": {
+        "type": {"type": "string", "minLength": 1},
+        "id": {"type": "string", "minLength": 1},
+        "properties": _OBJECT,
+    },
+}
+_ACTION = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"name": {"type": "string", "minLength": 1}, "properties": _OBJECT},
+}
+_CALLBACK = {
+    "type": "object",
+    "required": ["endpoint"],
+    "properties": {
+        "endpoint": {"type": "string", "format": "uri"},
+        "events": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+        "state": {},
+    },
+}
 _ITEM = {
     "type": "object",
     "required": ["resource", "action", "status"],
@@ -106,8 +129,8 @@ _SUBMISSION = {
     "oneOf": [{"required": ["resource", "action", "denial"]}, {"required": ["items"]}],
     "properties": {
         "subject": _SUBJECT,
-        "resource": _OBJECT,
-        "action": _OBJECT,
+        "resource": _RESOURCE,
+        "action": _ACTION,
         "context": _OBJECT,
         "items": {
             "type": "array",
@@ -116,8 +139,8 @@ _SUBMISSION = {
                 "type": "object",
                 "required": ["resource", "action"],
                 "properties": {
-                    "resource": _OBJECT,
-                    "action": _OBJECT,
+                    "resource": _RESOURCE,
+                    "action": _ACTION,
                     "requested_access": _OBJECT,
                     "denial": _DENIAL,
                 },
@@ -125,7 +148,7 @@ _SUBMISSION = {
         },
         "denial": _DENIAL,
         "requested_access": _OBJECT,
-        "callback": _OBJECT,
+        "callback": _CALLBACK,
         "client": _CLIENT,
     },
 }

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 
 from arap_service import requests
 from arap_service.api.auth import CallerDep, ContextDep
-from arap_service.api.bodies import Body, idempotency_key, json_object, parsed
+from arap_service.api.bodies import MOST_EXACT, Body, idempotency_key, json_object, parsed
 from arap_service.api.problems import NO_STORE, problem_responses
 from arap_service.api.requests import REPORT, body_of
 from arap_service.domain import errors
@@ -34,7 +34,7 @@ class Decision(Body):
     """A vote on what the caller has seen at `version`."""
 
     decision: Literal["approve", "deny"]
-    version: Annotated[int, Field(ge=1)]
+    version: Annotated[int, Field(ge=1, le=MOST_EXACT)]
     reason: Annotated[str, Field(max_length=4000)] | None = None
     approved_until: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     item: Annotated[int, Field(ge=1, le=10_000)] | None = None  # of a bundle; `version` is then that of the item

@@ -235,3 +235,43 @@ async def test_description_names_every_operation_with_its_faults(both: Peers) ->
         assert [each["name"] for each in operation["parameters"]][-1] == "Idempotency-Key"
         for status in ("400", "401", "403", "409"):
             assert "application/problem+json" in operation["responses"][status]["content"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "one"}])
+async def test_version_that_json_cannot_carry_exactly_is_refused(both: Peers, headers: dict[str, str]) -> None:
+    """RFC 8785: an integer beyond 2**53 - 1 has no canonical form, so it can be neither compared nor remembered."""
+    task = await both.task()
+    body = {"decision": "approve", "version": 2**53}
+    refused = await both.resolver.post(f"{RESOLVER}/requests/{task['id']}/decisions", json=body, headers=headers)
+    assert fault(refused)[0] == 400
+    assert refused.json()["pointer"] == "/version"
+    assert (await both.gate.get(task["status_endpoint"])).json()["task"]["status"] == "pending"
+
+
+@pytest.mark.anyio
+async def test_description_says_what_every_operation_shares(both: Peers) -> None:
+    """Tokens, the faults of every kind of call, and links to what comes next; nothing of the framework's own errors."""
+    document = (await both.resolver.get("/openapi.json")).json()
+    assert "HTTPValidationError" not in json.dumps(document)
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            needs_token = "401" in operation["responses"] and path != "/issuer/token"
+            assert operation.get("security", []) == ([{"access_token": []}] if needs_token else []), path
+            assert not needs_token or "503" in operation["responses"], path
+            assert "requestBody" not in operation or {"400", "413"} <= set(operation["responses"]), path
+    names = [operation["operationId"] for each in document["paths"].values() for operation in each.values()]
+    assert len(names) == len(set(names))
+    links = document["paths"]["/access/v1/request"]["post"]["responses"]["202"]["links"]
+    assert links["requests_status"] == {
+        "operationId": "requests_status",
+        "parameters": {"path.task_id": "$response.body#/task/id"},
+    }
+    linked = {
+        link["operationId"]
+        for each in document["paths"].values()
+        for operation in each.values()
+        for response in operation["responses"].values()
+        for link in response.get("links", {}).values()
+    }
+    assert linked <= set(names)

@@ -3,6 +3,8 @@
 saboteurs  puts deliberate one-line faults into a copy of the checkout, one at a time, and sees whether a test notices
 storms     runs many rounds of races over real stores, on both database engines
 fuzzing    tries every property on many examples
+schemathesis  calls a service on each database engine as its OpenAPI document describes it, 50,000 times in all
+zones      runs the tests that touch time where the clocks of the machine stand otherwise
 crashes    kills and freezes real gates, and takes their databases away, at every named point and under load
 
 The status is 0 only if everything held: every saboteur was caught, every storm and every property passed.
@@ -16,16 +18,20 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
+from arap_service.store.migrate import upgrade
+from tests.databases import KINDS, Databases
 from tests.deep import evidence
 from tests.deep.crashes import crash_runs, told
 from tests.deep.many_examples import EXAMPLES
 from tests.deep.saboteurs import Saboteur, Unfit, faults, load
 from tests.deep.workshop import RunFailed, Trial, Workshop, open_workshop, outcomes_in
+from tests.deep.zones import FOLDERS, ZONES, passes_in
+from tests.fuzz.service import target
 
 SEEDS: Final = 2**31
 STORMS: Final = "tests/deep/storms.py"
@@ -138,6 +144,34 @@ def crashes(seed: int, _only: Sequence[str], jobs: int) -> bool:
     return held == len(runs)
 
 
+def schemathesis(seed: int, _only: Sequence[str], _jobs: int) -> bool:
+    """Call a running service, valid and invalid; whether it answered as it describes itself, and never with a fault."""
+    wanted = int(os.environ.get("ARAP_FUZZ_CALLS", "50000"))
+    held, calls, results = True, 0, []
+    with tempfile.TemporaryDirectory(prefix="arap-deep-") as name, closing(Databases(Path(name))) as databases:
+        for kind in KINDS:
+            folder = Path(name) / f"service-{kind}"
+            folder.mkdir()
+            with target(folder, database=databases.copy_of(kind, "service", upgrade)) as service:
+                found = service.explore(calls=wanted // len(KINDS), seed=seed)
+            held, calls = held and not found.faults, calls + found.calls
+            results.append({"engine": kind, **found.told()})
+            print(f"{kind}: {found.calls} calls, {len(found.faults)} kinds of fault", flush=True)
+            for (operation, fault), example in found.faults.items():
+                print(f"{operation}: {fault}: {example}")
+    faults = sum(len(result["faults"]) for result in results)
+    evidence.write("schemathesis", seed=seed, counts={"calls": calls, "kinds_of_fault": faults}, results=results)
+    return held
+
+
+def zones(seed: int, _only: Sequence[str], _jobs: int) -> bool:
+    """Run the tests that touch time under each zone; whether all passed."""
+    passed = {zone: passes_in(zone, FOLDERS) for zone in ZONES}
+    rows = [{"zone": zone, "outcome": "passed" if ok else "failed"} for zone, ok in passed.items()]
+    evidence.write("zones", seed=seed, counts={"zones": len(rows), "passed": sum(passed.values())}, results=rows)
+    return all(passed.values())
+
+
 def _pytest(
     part: str, seed: int, arguments: Sequence[str], surroundings: dict[str, str], counts: dict[str, int]
 ) -> bool:
@@ -156,6 +190,8 @@ PARTS: Final[dict[str, Callable[[int, Sequence[str], int], bool]]] = {
     "saboteurs": saboteurs,
     "storms": storms,
     "fuzzing": fuzzing,
+    "schemathesis": schemathesis,
+    "zones": zones,
     "crashes": crashes,
 }
 
@@ -168,7 +204,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="list the saboteurs with the rules that they break")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this saboteur, or those of a rule")
     parser.add_argument("--seed", type=int, help="repeat a run; by default a new one, which is printed")
-    parser.add_argument("--jobs", type=int, default=2, help="how many saboteurs or crashes to try at once; by default 2")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="how many saboteurs or crashes to try at once; by default 2"
+    )
     options = parser.parse_args(arguments)
     if options.list:
         for saboteur in load():

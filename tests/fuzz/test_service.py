@@ -1,0 +1,43 @@
+"""Whatever it is sent, the service answers as its own OpenAPI document says.
+
+A short run; `python -m tests.deep schemathesis` makes 50,000 calls. OpenAPI 3.1; RFC 9457.
+"""
+
+import copy
+from pathlib import Path
+
+from arap_service.store import migrate
+from tests.databases import Databases
+from tests.fuzz.service import target
+
+
+def test_every_answer_to_valid_and_invalid_calls_is_described_and_none_is_a_fault(
+    service_url: str, tmp_path: Path
+) -> None:
+    with target(tmp_path, database=service_url) as service:
+        found = service.explore(calls=500, seed=20261130)
+        described = {
+            f"{method.upper()} {path}"
+            for path, operations in service.document["paths"].items()
+            for method in operations
+        }
+    assert found.faults == {}
+    assert {operation for operation, _ in found.answers} == described
+    assert found.took("POST /access/v1/request", 202) or found.took("POST /access/v1/request", 201)
+    assert found.took("GET /access/v1/request/{task_id}", 401)
+
+
+def test_an_answer_that_is_not_described_is_found(databases: Databases, tmp_path: Path) -> None:
+    """The search can fail: the same service is compared with a document that lacks a status and a media type."""
+    database = databases.copy_of("sqlite", "service", migrate.upgrade)
+    with target(tmp_path, database=database) as service:
+        few = ("/metrics", "/jwks.json", "/resolver/v1/deliveries", "/resolver/v1/deliveries/{delivery_id}")
+        wrong = copy.deepcopy(service.document)
+        wrong["paths"] = {path: wrong["paths"][path] for path in few}
+        del wrong["paths"]["/metrics"]["get"]["responses"]["401"]
+        wrong["paths"]["/jwks.json"]["get"]["responses"]["200"]["content"] = {"text/html": {}}
+        found = service.explore(calls=1, seed=1, document=wrong)
+    assert set(found.faults) == {
+        ("GET /metrics", "UndefinedStatusCode at 401"),
+        ("GET /jwks.json", "UndefinedContentType at 200"),
+    }
