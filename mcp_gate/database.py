@@ -18,11 +18,14 @@ import anyio
 import anyio.to_thread
 import stamina
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, InterfaceError, InternalError, NoSuchModuleError, OperationalError
 
 Result = TypeVar("Result")
 
 READERS: Final = 8
+# SQLSTATE: lock_not_available, idle_in_transaction_session_timeout.
+_LOCKED: Final = "55P03"
+_FROZEN: Final = "25P03"
 _PRAGMAS: Final = ("synchronous = FULL", "foreign_keys = ON", "secure_delete = ON")
 
 
@@ -42,8 +45,11 @@ class Database:
         self._reading = anyio.CapacityLimiter(READERS)
 
     @classmethod
-    def open(cls, url: str, *, busy_seconds: float = 10.0) -> Self:
+    def open(cls, url: str, *, busy_seconds: float = 10.0, frozen_seconds: float = 30.0) -> Self:
         """Connects to `sqlite:///file` or `postgresql://…`.
+
+        Whoever waits for another's transaction gives up after `busy_seconds`; PostgreSQL ends the transaction of a
+        process that does nothing for `frozen_seconds`, because nobody else could go on.
 
         Raises:
             StoreUnavailable: The database can't be opened, reached or written.
@@ -62,6 +68,7 @@ class Database:
                 hide_parameters=True,
                 connect_args=patience(parsed),
             )
+            bound_transactions(writer, busy_seconds=busy_seconds, frozen_seconds=frozen_seconds)
             reader = writer.execution_options(postgresql_readonly=True)
         with translated(), writer.begin():
             pass
@@ -185,7 +192,13 @@ def translated() -> Iterator[None]:
     """Turns a driver's complaint that the database isn't there or isn't free into `StoreUnavailable`."""
     try:
         yield
+    except InternalError as error:
+        if getattr(error.orig, "sqlstate", None) != _FROZEN:
+            raise
+        raise StoreUnavailable("database: this process did nothing for too long, and lost its transaction") from error
     except (OperationalError, InterfaceError) as error:
+        if getattr(error.orig, "sqlstate", None) == _LOCKED:
+            raise StoreUnavailable("database: locked by another process; stop it or wait") from error
         code = error.orig.sqlite_errorcode & 0xFF if isinstance(error.orig, sqlite3.Error) else None
         if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
             raise StoreUnavailable("database: locked by another process; stop it or wait") from error
@@ -196,6 +209,17 @@ def translated() -> Iterator[None]:
         if code is not None:
             raise
         raise StoreUnavailable("database: can't be reached; is the server running?") from error
+
+
+def bound_transactions(engine: Engine, *, busy_seconds: float, frozen_seconds: float) -> None:
+    """Has a PostgreSQL server bound how long locks are waited for, and how long they are held by who does nothing."""
+    bounds = {"lock_timeout": busy_seconds, "idle_in_transaction_session_timeout": frozen_seconds}
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        for name, seconds in bounds.items():
+            connection.execute(f"SET {name} = {int(seconds * 1000)}")
+        connection.commit()
 
 
 def sqlite_engine(url: URL, *, begin: str, size: int, busy_seconds: float, foreign_keys: bool = True) -> Engine:

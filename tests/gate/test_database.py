@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from sqlalchemy import make_url, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from mcp_gate.database import Database, StoreUnavailable, patience, prepare_file, translated, use_wal
+from tests import legs
+from tests.databases import Databases
 
 
 class Contended(sqlite3.Connection):
@@ -140,6 +143,74 @@ async def test_a_write_goes_through_although_its_caller_is_cancelled(engine_url:
         await database.write(work)
     assert await database.read(lambda connection: connection.execute(text("SELECT count(*) FROM x")).scalar()) == 1
     await database.aclose()
+
+
+async def _held(database: Database, let_go: threading.Event, held: anyio.Event) -> None:
+    """Hold the row until told otherwise, as a process does that freezes in the middle of a transaction."""
+
+    def work(connection: Any) -> None:
+        connection.execute(text("UPDATE x SET id = 2"))
+        anyio.from_thread.run_sync(held.set)
+        let_go.wait(30)
+
+    await database.write(work)
+
+
+async def _with_a_row(url: str, **bounds: float) -> Database:
+    database = Database.open(url, **bounds)
+    await database.write(lambda connection: connection.execute(text("CREATE TABLE x (id INTEGER PRIMARY KEY)")))
+    await database.write(lambda connection: connection.execute(text("INSERT INTO x VALUES (1)")))
+    return database
+
+
+def _change(connection: Any) -> None:
+    connection.execute(text("UPDATE x SET id = 3"))
+
+
+async def test_whoever_waits_for_a_row_of_another_process_gives_up_and_says_why(engine_url: str) -> None:
+    holder = await _with_a_row(engine_url)
+    waiter = Database.open(engine_url, busy_seconds=0.05)
+    let_go, held = threading.Event(), anyio.Event()
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(_held, holder, let_go, held)
+            await held.wait()
+            try:
+                with pytest.raises(StoreUnavailable, match="locked by another process"):
+                    await waiter.write(_change)
+            finally:
+                let_go.set()
+        await waiter.write(_change)
+    await holder.aclose()
+    await waiter.aclose()
+
+
+async def test_a_process_that_freezes_in_a_transaction_on_postgresql_keeps_nobody_from_going_on(
+    databases: Databases,
+) -> None:
+    """SQLite has no server that could end it; there the lock lasts as long as the process is frozen."""
+    legs.need(legs.POSTGRES)
+    url = databases.empty("postgres")
+    frozen = await _with_a_row(url, frozen_seconds=0.05)
+    other = Database.open(url)
+    let_go, held = threading.Event(), anyio.Event()
+
+    async def go_on() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_held, frozen, let_go, held)
+            await held.wait()
+            await other.write(_change)
+            let_go.set()
+
+    with anyio.fail_after(20):
+        with pytest.raises(ExceptionGroup) as lost:
+            await go_on()
+        assert lost.group_contains(StoreUnavailable)
+        assert await other.read(lambda connection: connection.execute(text("SELECT id FROM x")).scalar()) == 3
+        await frozen.write(_change)  # on a new connection
+    await frozen.aclose()
+    await other.aclose()
+    databases.drop(url)
 
 
 @pytest.mark.parametrize(
