@@ -105,7 +105,6 @@ async def befall(
     Returns whether it came just at the point; a process that froze with a transaction open is let go on a little.
     """
     url = story.gate.environment[GATE_DATABASE]
-    story.attempt_seconds = 5
     await story.gate.start({**surroundings(story), **trouble.armed})
     if trouble.fault == "frozen past the lease":
         await story.other.start(surroundings(story))
@@ -135,6 +134,8 @@ async def come_late(story: Story) -> None:
     else:
         story.other.thaw()
     await until(lambda: time.monotonic() > over, "lease and claims are over")
+    # Else the late gate could end a task of which its client never heard, whose repeated call would be a new one.
+    await until(lambda: all(agent.records.all() for agent in story.agents), "every agent has its task")
     story.gate.thaw()
 
 

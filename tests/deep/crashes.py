@@ -136,7 +136,6 @@ class Storm:
     async def _season(self, kind: Kind) -> bool:
         """Several runs before one service; whether there may be more."""
         story = self._story(kind)
-        story.attempt_seconds = 5
         try:
             await story.service.start()
             async with anyio.create_task_group() as group:
