@@ -11,6 +11,7 @@ import pytest
 from arap_service.protocol.sealing import SealBroken
 from mcp_gate import key_file
 from mcp_gate.cli import run_command
+from mcp_gate.records import Vault, wrapped_key
 from mcp_gate.settings import ConfigurationInvalid, load_ring, read_keys
 from tests.gate.test_cli import write_config
 
@@ -44,12 +45,13 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, keys: Path) -> Cli:
 
 def test_after_a_rotation_a_fresh_key_seals_and_what_was_sealed_before_still_opens(cli: Cli, keys: Path) -> None:
     before = load_ring(keys, create=False)
-    sealed = before.seal(b"call", aad="a")
+    wrapped = wrapped_key(before, "tsk_1")
+    sealed = Vault(before, "tsk_1", wrapped).seal_json("gate_task.binding", {"tool": "wire"})
     status, shown, said = cli("rotate")
     after = load_ring(keys, create=False)
     assert (status, said) == (0, "")
     assert shown.startswith("k1 seals")
-    assert after.open_(sealed, aad="a") == b"call"
+    assert Vault(after, "tsk_1", wrapped).open_json("gate_task.binding", sealed) == {"tool": "wire"}
     with pytest.raises(SealBroken):
         before.open_(after.seal(b"call", aad="a"), aad="a")
     assert OLD not in shown
