@@ -1,12 +1,14 @@
 """Fetching other issuers' keys: PDP-35, with a counting transport instead of a network."""
 
 import json
+from contextlib import suppress
 from datetime import timedelta
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
-from arap_service.jwks import FRESH_FOR, REFETCH_AFTER, STALE_AFTER, KeysUnavailable, RemoteKeys
+from arap_service.jwks import FRESH_FOR, REFETCH_AFTER, STALE_AFTER, KeysUnavailable, RemoteKeys, fetch_keys
 from tests.clock import FakeClock
 from tests.tokens import key
 
@@ -125,3 +127,26 @@ async def test_clock_that_is_set_back_makes_no_key_set_fresher_and_stops_no_fetc
     published.publish("two")
     await remote.prepare("one")
     assert (remote.find("one"), published.asked) == (None, 3)
+
+
+@pytest.mark.anyio
+async def test_answer_that_comes_bit_by_bit_is_not_waited_for_longer_than_one_that_does_not_come() -> None:
+    """Everybody who needs a key of this issuer waits for one fetch."""
+
+    async def trickle(stream: SocketStream) -> None:
+        async with stream:
+            with suppress(anyio.BrokenResourceError, anyio.EndOfStream):
+                await stream.receive()
+                await stream.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                while True:
+                    await stream.send(b"1\r\n \r\n")
+                    await anyio.lowlevel.checkpoint()
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(SocketAttribute.local_port)  # noqa: S610  # no Django here
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, trickle)
+        with anyio.fail_after(5), pytest.raises(KeysUnavailable) as caught:
+            await fetch_keys(f"http://127.0.0.1:{port}/", seconds=0.5)
+        assert caught.value.code == "timeout"
+        group.cancel_scope.cancel()
