@@ -15,7 +15,8 @@ from arap_service.context import Context
 from arap_service.domain.actors import ActorMalformed, Chain, agent_of, subject_chain
 from arap_service.domain.binding import SHOWN_CALL
 from arap_service.domain.callers import Caller
-from arap_service.domain.policy import Policy, Question, Requestable, may_submit
+from arap_service.domain.input_faults import lacks_input
+from arap_service.domain.policy import Policy, Question, Requestable, Template, may_submit
 from arap_service.domain.tool_calls import shown_call
 from arap_service.keys import BINDING_TYP, Use
 from arap_service.protocol.arap import format_instant
@@ -206,12 +207,26 @@ def _context(ctx: Context, denied: _Denied, requestable: Requestable, token: str
             request["request_catalogs_url"] = catalogs_url(
                 ctx.settings.identifier, template.id, evaluation_id=denied.evaluation_id
             )
+        if _has_form(ctx, denied, template):
+            request["form_url"] = form_url(ctx.settings.identifier, denied.evaluation_id)  # PDP-45
     return {
         "evaluation_id": denied.evaluation_id,
         "evaluated_at": format_instant(denied.now),
         "reason": denied.reason,
         "access_request": request,
     }
+
+
+def _has_form(ctx: Context, denied: _Denied, template: Template) -> bool:
+    """Whether the requester is asked for what the denied evaluation lacks; another service would not know of it."""
+    if not template.form or template.request_schema is None or ctx.settings.request_endpoint is not None:
+        return False
+    return lacks_input(template.request_schema, denied.about.context)
+
+
+def form_url(identifier: str, evaluation_id: str) -> str:
+    """Where the requester may fill in what this denial lacks."""
+    return f"{identifier}/desk/forms/{evaluation_id}"
 
 
 def request_schema_url(identifier: str, template_id: str) -> str:

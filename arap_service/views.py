@@ -119,6 +119,15 @@ class CommentView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatedView:
+    """What the requester filled in on the page that the denial named, value by value; nobody has verified it."""
+
+    at: datetime
+    by: str
+    values: tuple[ArgumentView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
     """One line of the queue; subject, resource and action are {type, id} and {name}."""
 
@@ -155,7 +164,8 @@ class RequestDetail:
 
     `arguments` are those of the tool call, or without one everything that was asked; `facts` is what else was asked
     beside a tool call; `hidden` names what the template does not reveal; `complete` says that the arguments are
-    verified against what was bound. `questions`, `comments` and `claimed_by` stand with the whole of a bundle.
+    verified against what was bound. `stated` is what the requester filled in at the desk, and then it is not among
+    `arguments` and `facts`. `questions`, `comments` and `claimed_by` stand with the whole of a bundle.
     """
 
     id: str
@@ -206,3 +216,4 @@ class RequestDetail:
     questions: tuple[QuestionView, ...] = ()
     comments: tuple[CommentView, ...] = ()
     claimed_by: str | None = None
+    stated: StatedView | None = None

@@ -106,6 +106,7 @@ class Template:
     retention_seconds: int = 86400
     request_schema: Mapping[str, Any] | None = None
     catalogs: Mapping[str, CatalogField] = field(default_factory=dict)
+    form: bool = False
     reveal: Literal["whole"] | tuple[str, ...] = "whole"
     reveal_reason: bool = True
     mask: tuple[str, ...] = DEFAULT_MASK

@@ -15,6 +15,7 @@ import jsonschema_rs
 
 from arap_service.domain.behaviours import SCRIPTED, Act, BehaviourInvalid, read_act
 from arap_service.domain.catalog_load import read_catalogs, read_fields
+from arap_service.domain.forms import unaskable
 from arap_service.domain.literal_calls import unusable_calls
 from arap_service.domain.policy import (
     DEFAULT_MASK,
@@ -63,6 +64,7 @@ _PLAIN: Final = (
     "approval_seconds",
     "retention_seconds",
     "request_schema",
+    "form",
     "reveal_reason",
     "provisioned_retry_seconds",
 )
@@ -197,8 +199,11 @@ class _Builder:
     def _template(self, name: str, value: dict[str, Any], path: tuple[object, ...]) -> Template:
         self._unique(value["steps"], *path, "steps")
         self._unique(value.get("evaluators", []), *path, "evaluators")
-        if "request_schema" in value:
-            self._check_request_schema(value["request_schema"], (*path, "request_schema"))
+        schema = value.get("request_schema")
+        if schema is not None and not self._is_request_schema(schema, (*path, "request_schema")):
+            schema = {}
+        if value.get("form", False):
+            self._check_form(schema, (*path, "form"))
         fields = read_fields(value, self._catalogs, self._source.report, path=path)
         reveal = value.get("reveal", "whole")
         return Template(
@@ -256,11 +261,20 @@ class _Builder:
             repeat=step.get("repeat", False),
         )
 
-    def _check_request_schema(self, schema: dict[str, Any], path: tuple[object, ...]) -> None:
+    def _is_request_schema(self, schema: dict[str, Any], path: tuple[object, ...]) -> bool:
         try:
             jsonschema_rs.Draft202012Validator(schema, retriever=refuse_to_fetch)
         except (ValueError, jsonschema_rs.ReferencingError):
             self._source.report("not a JSON Schema 2020-12 that stands by itself", *path)
+            return False
+        return True
+
+    def _check_form(self, schema: dict[str, Any] | None, path: tuple[object, ...]) -> None:
+        if schema is None:
+            self._source.report("a form needs a request_schema that says what to fill in", *path)
+            return
+        for pointer in unaskable(schema):
+            self._source.report(f"no form can ask for {pointer}: leave it to enforcement points, or off", *path)
 
     def _unique(self, entries: list[dict[str, Any]], *path: object) -> None:
         seen: set[str] = set()

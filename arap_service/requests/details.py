@@ -19,9 +19,11 @@ from arap_service.domain.reviewers import Eligible, Ineligible
 from arap_service.domain.visible import visible
 from arap_service.protocol.approval import pending_approval
 from arap_service.protocol.canonical import Tuple4, bound_context
+from arap_service.protocol.sealing import KeyRing
 from arap_service.records import Part, asked_of, task_seal, tuple_of
 from arap_service.requests.endings import latest_end
 from arap_service.requests.said import said_about
+from arap_service.requests.stated import stated_in, without
 from arap_service.requests.telling import bundle_sentence, effect_sentence, history_of, names_for
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
 from arap_service.sealed import RowSeal
@@ -62,14 +64,14 @@ def _detail(ctx: Context, session: Session, caller: Caller, task_id: str) -> Req
     seal = task_seal(task, ctx.ring)
     said = said_about(session, task, seal)
     if not task.item_count:
-        return replace(_Told(session, Part(task), board, seal, now, frozenset()).to(caller, decider), **said)
+        return replace(_Told(session, Part(task), board, seal, ctx.ring, now, frozenset()).to(caller, decider), **said)
     parts = visible_items(task, items.items_of(session, [task.id]), board, caller, decider)
     seen = frozenset(part.item for part in parts)
     listed = tuple(
-        _Told(session, part, board.of(part.item), seal, now, frozenset({part.item})).to(caller, decider)
+        _Told(session, part, board.of(part.item), seal, ctx.ring, now, frozenset({part.item})).to(caller, decider)
         for part in parts
     )
-    return replace(_Told(session, Part(task), board, seal, now, seen).bundle(listed), **said)
+    return replace(_Told(session, Part(task), board, seal, ctx.ring, now, seen).bundle(listed), **said)
 
 
 def visible_items(task: Task, rows: Sequence[TaskItem], board: Board, caller: Caller, decider: Decider) -> list[Part]:
@@ -97,6 +99,7 @@ class _Told:
     part: Part
     board: Board
     seal: RowSeal
+    ring: KeyRing
     now: datetime
     items: frozenset[int]
 
@@ -132,6 +135,7 @@ class _Told:
             max_approved_until=None,
             pending_approval=None,
             reason_required=frozenset(),
+            stated=None,
             item=0,
             item_count=task.item_count,
             items=listed,
@@ -147,6 +151,8 @@ class _Told:
         refusal = why_not(caller, part, self.board, decider, now=self.now)
         approval = votes.approval_of(self.session, task.id, item=part.item)
         pending = own.status == "pending"
+        stated = stated_in(self.session, self.ring, task.id, item=part.item, template=template)
+        shown = _values(about, call, template, bound=own.binding_members, wishes=asked.get("requested_access", {}))
         return RequestDetail(
             id=task.id,
             item=part.item,
@@ -165,7 +171,10 @@ class _Told:
             client_id=visible(task.client_id),
             agent=_visible(task.agent),
             **_called(task, call, is_called=is_called),
-            **_values(about, call, template, bound=own.binding_members, wishes=asked.get("requested_access", {})),
+            arguments=without(shown["arguments"], stated),
+            facts=without(shown["facts"], stated),
+            hidden=shown["hidden"],
+            stated=stated,
             arguments_hash=task.arguments_hash,
             complete=call.get("complete", True) is True if call else task.arguments_hash is None,
             justification=_justification(about.context, asked),

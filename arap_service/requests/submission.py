@@ -8,6 +8,7 @@ from arap_service.context import Context
 from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import ArapError, Forbidden
 from arap_service.domain.policy import Question, judge, may_submit
+from arap_service.records import Part
 from arap_service.requests.attempts import (
     Attempt,
     Submitted,
@@ -22,6 +23,7 @@ from arap_service.requests.bundles import submit_bundle
 from arap_service.requests.creation import Order, create, recorded
 from arap_service.requests.intake import Bundle, Intake, read_key, read_submission, require_binding
 from arap_service.requests.proof import Proof, prove
+from arap_service.requests.stated import take_over, use
 from arap_service.requests.wishes import check_wishes
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Task
@@ -66,8 +68,16 @@ async def _submit_one(ctx: Context, attempt: Attempt, intake: Intake) -> Submitt
         proofs.append(proof)
         judged = judge(policy, Question(*proof.about, client_id=caller.client_id))
         template = template_of(policy, judged, proof)
+        intake, stated = await take_over(ctx, caller, intake, proof=proof, template=template, now=now)
         wishes = await check_wishes(
-            ctx, caller, intake, policy=policy, template=template, proof=proof, now=now
+            ctx,
+            caller,
+            intake,
+            policy=policy,
+            template=template,
+            proof=proof,
+            now=now,
+            chosen_at=None if stated is None else stated.chosen_at,
         )  # 13 to 15
     except ArapError:
         # What was made before goes before every fault of what follows; looked up here only when there is a fault,
@@ -86,6 +96,8 @@ async def _submit_one(ctx: Context, attempt: Attempt, intake: Intake) -> Submitt
         if before is not None:
             return before, None
         task, status_code = create(ctx, session, recorded(session, order))
+        if stated is not None:
+            use(session, Part(task), stated, by=caller.principal, now=now)
         session.flush()
         return answer(ctx, session, caller, task, status_code), task
 

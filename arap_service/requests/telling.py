@@ -32,6 +32,7 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "approval_revoked": "Took the approval back",
         "question_asked": "Asked the requester for more",
         "question_answered": "Answered the question",
+        "form_used": "Added what the requester had filled in",
         "commented": "Commented",
         "claimed": "Said that they work on it",
         "released": "Ended the work on it",

@@ -82,9 +82,19 @@ def check_input(template: Template, intake: Intake, *, now: datetime) -> datetim
 
 
 async def check_catalogs(
-    ctx: Context, caller: Caller, intake: Intake, *, policy: Policy, template: Template, proof: Proof, now: datetime
+    ctx: Context,
+    caller: Caller,
+    intake: Intake,
+    *,
+    policy: Policy,
+    template: Template,
+    proof: Proof,
+    now: datetime,
+    chosen_at: datetime | None = None,
 ) -> None:
     """Step 14 as well: every value of a catalog may still be requested for what was denied (ARS-109).
+
+    `chosen_at` is when an earlier denial was made that some were chosen for.
 
     Raises:
         CatalogValueRejected: One may not; the errors name place and code, never the value.
@@ -97,29 +107,40 @@ async def check_catalogs(
         facts = facts_of(policy, Question(*about, client_id=caller.client_id))
     except ExpressionError:
         facts = None
+    # A denial that is not on record here may be as old as one can be.
+    denied_at = now - _OLDEST if denial is None else denial.evaluated_at
     errors = check_values(
         template.catalogs,
         policy.catalogs,
         {"context": intake.about.context, "requested_access": intake.requested_access},
         facts=facts,
-        # A denial that is not on record here may be as old as one can be.
-        denied_at=now - _OLDEST if denial is None else denial.evaluated_at,
+        denied_at=denied_at if chosen_at is None else min(denied_at, chosen_at),
     )
     if errors:
         raise CatalogValueRejected(extra={"errors": errors})
 
 
 async def check_wishes(
-    ctx: Context, caller: Caller, intake: Intake, *, policy: Policy, template: Template, proof: Proof, now: datetime
+    ctx: Context,
+    caller: Caller,
+    intake: Intake,
+    *,
+    policy: Policy,
+    template: Template,
+    proof: Proof,
+    now: datetime,
+    chosen_at: datetime | None = None,
 ) -> Wishes:
-    """Steps 13 to 15, in this order.
+    """Steps 13 to 15, in this order; `chosen_at` as in `check_catalogs`.
 
     Raises:
         ActorUnverified, InputInvalid, CatalogValueRejected, CallbackRejected: The first of them that fails.
     """
     check_actor(caller, proof.bound.actor)
     until = check_input(template, intake, now=now)
-    await check_catalogs(ctx, caller, intake, policy=policy, template=template, proof=proof, now=now)
+    await check_catalogs(
+        ctx, caller, intake, policy=policy, template=template, proof=proof, now=now, chosen_at=chosen_at
+    )
     callback = intake.submission.callback
     if callback is None:
         return Wishes(until, None, (), None)

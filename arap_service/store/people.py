@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from sqlalchemy import or_
 from sqlmodel import Session, col, select
 
 from arap_service.store.tables import Account, Identity, Membership, Person
@@ -19,6 +20,25 @@ def person_of_identity(session: Session, iss: str, sub: str) -> Person | None:
         .join(Identity, col(Identity.person_id) == col(Person.id))
         .where(Identity.iss == iss, Identity.sub == sub)
     ).first()
+
+
+def people_called(session: Session, name: str) -> frozenset[str]:
+    """The ids of all whom an enforcement point may mean by `name`: an identity, in full or bare, account or address."""
+    found = session.exec(
+        select(Person.id)
+        .join(Identity, col(Identity.person_id) == col(Person.id), isouter=True)
+        .join(Account, col(Account.person_id) == col(Person.id), isouter=True)
+        .where(
+            or_(
+                col(Person.id) == name,
+                col(Person.email) == name,
+                col(Account.login) == name,
+                col(Identity.sub) == name,
+                col(Identity.iss) + "|" + col(Identity.sub) == name,
+            )
+        )
+    )
+    return frozenset(found)
 
 
 def identities_of(session: Session, person_id: str) -> Sequence[Identity]:

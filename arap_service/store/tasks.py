@@ -13,6 +13,7 @@ from sqlmodel import Session, col
 from sqlmodel import select as select_rows
 
 from arap_service.store.database import WriteSession
+from arap_service.store.form_tables import FilledForm
 from arap_service.store.tables import (
     Approval,
     Delivery,
@@ -174,11 +175,13 @@ def remove_task(session: WriteSession, task_id: str) -> bool:
 
 
 def forget_old(session: WriteSession, *, now: datetime, denials_before: datetime) -> None:
-    """Drop keys, spent tokens and tombstones past their time, and denials that can no longer be requested."""
+    """Drop keys, spent tokens and tombstones past their time, denials that nobody can request, and their forms."""
     session.execute(delete(IdempotencyKey).where(col(IdempotencyKey.keep_until) <= now))
     session.execute(delete(JtiUse).where(col(JtiUse.keep_until) <= now))
     session.execute(delete(Tombstone).where(col(Tombstone.keep_until) <= now))
     session.execute(delete(Denial).where(col(Denial.expires_at) <= denials_before))
+    unused = col(FilledForm.used_at).is_(None)
+    session.execute(delete(FilledForm).where(unused, col(FilledForm.expires_at) <= denials_before))
 
 
 # The queue

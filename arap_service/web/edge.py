@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from arap_service.context import Context
 from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import ArapError
+from arap_service.domain.forms import MOST_FIELDS
 from arap_service.store.database import StoreUnavailable
 from arap_service.web import sessions
 from arap_service.web.forms import UnreadableForm, only
@@ -29,7 +30,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 READING: Final = frozenset(["GET", "HEAD"])
 DESK_SCOPES: Final = frozenset([Scope.APPROVAL_READ, Scope.APPROVAL_RESOLVE, Scope.APPROVAL_REVOKE])
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
-MAX_FIELDS: Final = 20
+MAX_FIELDS: Final = MOST_FIELDS + 8  # with the token and the buttons
 
 
 class LoginNeeded(Exception):

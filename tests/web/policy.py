@@ -1,9 +1,11 @@
-"""The rules of the desk's tests: commits need one maintainer, transfers need two people, letters hide their body."""
+"""The rules of the desk's tests: commits need one maintainer, transfers two, letters hide their body, grants a form."""
 
 POLICY = """
 version: 1
 clients:
   - client: gate
+    may: "true"
+  - client: other-gate
     may: "true"
 entities: {}
 rules:
@@ -19,7 +21,61 @@ rules:
     when: resource.id == 'send_mail'
     request: mail
     reason: mail_leaves_the_house
+  - id: grant-needs-a-form
+    when: resource.id == 'grant_role'
+    request: grant
+    reason: role_needs_a_reason
+catalogs:
+  applications:
+    items:
+      - {value: app-1, label: Ledger, description: Books and accounts}
+      - {value: app-2, label: Payroll, when: 'subject.id == "nobody"'}
+  roles:
+    scope: [application]
+    items:
+      - {value: reader, label: Reader, scope: {application: [app-1]}}
+      - {value: clerk, label: Clerk, scope: {application: [app-2]}}
 templates:
+  grant:
+    title: Grant a role
+    explanation: Somebody gets a role.
+    denial_seconds: 300
+    form: true
+    steps:
+      - id: review
+        title: Maintainers
+        groups: [maintainers]
+    catalogs:
+      /requested_access/application: {catalog: applications}
+      /requested_access/role: {catalog: roles, scope: {application: /requested_access/application}}
+    request_schema:
+      type: object
+      properties:
+        context:
+          type: object
+          required: [ticket]
+          properties:
+            ticket:
+              type: string
+              maxLength: 20
+              pattern: '^OPS-[0-9]+$'
+              title: <b>Ticket</b>
+              description: OPS-<i>n</i>
+            server: {type: string}
+        requested_access:
+          type: object
+          required: [business_justification, application, role, urgency]
+          properties:
+            business_justification: {type: string, minLength: 5}
+            application: {type: string}
+            role: {type: string}
+            urgency: {enum: [low, high]}
+            hours: {type: integer, minimum: 1, maximum: 8}
+            share: {type: number}
+            on_call: {type: boolean}
+            first_day: {type: string, format: date}
+            requested_until: {type: string}
+            systems: {type: array, items: {type: string}, maxItems: 2}
   mail:
     title: Send a letter
     explanation: A letter leaves the house.

@@ -78,9 +78,8 @@ def everything(context: Context) -> dict[str, list[str]]:
 async def test_every_page_of_the_desk_goes_through_the_checks(app: FastAPI) -> None:
     unchecked = {route.path for route in desk_routes(app.routes) if not isinstance(route, DeskRoute)}
     assert unchecked == {"/desk/static/{version}/{name}"}
-    assert {"/login", "/logout", "/desk/requests/x/decision", "/desk/approvals/x/revocation"} == set(
-        routes(app, "POST")
-    )
+    said = {f"/desk/requests/x/{form}" for form in ("decision", "question", "comment", "claim", "release")}
+    assert {"/login", "/logout", "/desk/approvals/x/revocation", "/desk/forms/x", *said} == set(routes(app, "POST"))
 
 
 @pytest.mark.parametrize("headers", CROSS_SITE, ids=str)
