@@ -13,10 +13,12 @@ import typer
 from mcp_gate.backend import DecisionPointUnavailable, Denial, Permit
 from mcp_gate.errors import GateError
 from mcp_gate.explaining import Explanation, caller_for, claims_of_token, explain_call, explain_method, is_method
+from mcp_gate.extension import check_arguments
 from mcp_gate.local.backend import judge
 from mcp_gate.runtime import open_arap
 from mcp_gate.settings import ConfigurationInvalid, GateSettings, load_settings
 from mcp_gate.templates import Json
+from mcp_gate.writable import visible
 
 DENIED: Final = 1
 
@@ -55,6 +57,7 @@ def explain(
         if is_method(settings, what):
             explained = explain_method(settings, what, params, caller=caller)
         else:
+            check_arguments(params, limit=settings.limits.argument_bytes)
             listed = None if listing is None else _json(listing, "--listing")
             explained = explain_call(settings, what, params, caller=caller, listing=listed)
     except GateError as error:
@@ -68,7 +71,7 @@ def _print(explained: Explanation) -> None:
     for warning in explained.warnings:
         typer.echo(f"warning: {warning}", err=True)
     shown: Any = explained.questions[0] if len(explained.questions) == 1 else list(explained.questions)
-    typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+    typer.echo(visible(json.dumps(shown, indent=2, ensure_ascii=False)))
 
 
 async def _evaluate(settings: GateSettings, explained: Explanation) -> int:
@@ -78,7 +81,7 @@ async def _evaluate(settings: GateSettings, explained: Explanation) -> int:
         if not isinstance(decision, Permit):
             answer |= {"reason": decision.reason, "requestable": decision.requestable}
             status = DENIED
-        typer.echo(json.dumps(answer, ensure_ascii=False))
+        typer.echo(visible(json.dumps(answer, ensure_ascii=False)))
     return status
 
 
@@ -100,6 +103,8 @@ def _member(item: str) -> tuple[str, Any]:
         return key, json.loads(text)
     except ValueError:
         return key, text
+    except RecursionError:
+        raise ConfigurationInvalid(f"{key}: its value is nested too deeply") from None
 
 
 def _text(path: Path, option: str) -> str:

@@ -25,6 +25,7 @@ from mcp_gate.local.deciding import NotDecided, Vote, decide
 from mcp_gate.local.requests import LocalRequest, find_request, pending_requests
 from mcp_gate.settings import ConfigurationInvalid, GateSettings, load_ring, load_settings
 from mcp_gate.settings_local import Local
+from mcp_gate.writable import visible
 
 Result = TypeVar("Result")
 Config = Annotated[Path, typer.Option("--config", help="YAML file with the gate's settings.")]
@@ -49,7 +50,7 @@ def pending(
         for found in () if as_json else waiting:
             shown = _summary(found, local)
             line = f"{shown['id']}  {shown['tool']}  asked by {shown['asked_by']}  until {shown['expires_at']}"
-            typer.echo(_visible(line.replace("\n", " ")))
+            typer.echo(visible(line.replace("\n", " ")))
         return
     one = _work(settings, lambda connection, ring: find_request(connection, ring, request))
     if one is None:
@@ -161,16 +162,7 @@ def _whole(found: LocalRequest, local: Local, *, now: datetime) -> dict[str, Any
 
 
 def _print_json(value: Any) -> None:
-    typer.echo(_visible(json.dumps(value, indent=2, ensure_ascii=False)))
-
-
-def _visible(text: str) -> str:
-    # What a terminal would obey or not show is written as an escape: control, bidi and zero-width characters.
-    return "".join(char if char == "\n" or char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    return f"\\u{ord(char):04x}" if ord(char) < 0xA0 else json.dumps(char)[1:-1]
+    typer.echo(visible(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def _instant(value: datetime) -> str:

@@ -163,8 +163,9 @@ async def _callback(endpoint: str, http: httpx2.AsyncClient) -> Finding:
 
 async def _upstream(name: str, upstream: Upstream, http: httpx2.AsyncClient) -> Finding:
     if upstream.command is not None:
-        path = upstream.env.get("PATH")
-        if shutil.which(upstream.command, path=path) is None:
+        here = Path(upstream.cwd or ".")  # where the gateway starts it
+        named = str(here / upstream.command) if "/" in upstream.command else upstream.command
+        if shutil.which(named, path=upstream.env.get("PATH")) is None:
             return Finding(name, State.FAILED, f"the command {upstream.command} is not found", "install it")
         return Finding(name, State.OK, f"the command {upstream.command} is there")
     try:

@@ -39,7 +39,7 @@ def claims_of_token(token: str) -> Json:
     try:
         payload = token.strip().split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    except (IndexError, binascii.Error, ValueError):
+    except (IndexError, binascii.Error, ValueError, RecursionError):
         raise ConfigurationInvalid("the token is no JWT, so its claims cannot be read; give --claims") from None
     if not isinstance(claims, dict):
         raise ConfigurationInvalid("the token is no JWT, so its claims cannot be read; give --claims")

@@ -43,8 +43,11 @@ def check(url: str) -> None:
 
     Raises:
         StoreUnavailable: The database can't be opened or reached.
-        SchemaOutdated: It is older or newer, or was changed by hand.
+        SchemaOutdated: It is older or newer, was changed by hand, or is not there, and none is made.
     """
+    parsed = parse_url(url)
+    if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():
+        raise SchemaOutdated(f"database: {parsed.database} does not exist; run `mcp-gate migrate`")
     with _locked(url, busy_seconds=5.0) as connection:
         ours: dict[str, Any] = {
             "version_table": VERSION_TABLE,

@@ -1,4 +1,6 @@
-"""What may come in as an identifier or an answer: text that databases, hashes and the wire can all carry.
+"""What may come in as an identifier or an answer, and how it is shown on a terminal.
+
+Text that comes in is one that databases, hashes and the wire can all carry.
 
 JSON can name lone surrogates, which have no UTF-8 form, and NUL, which PostgreSQL keeps in no text column. Pure.
 """
@@ -27,3 +29,12 @@ def is_encodable(value: Any) -> bool:
     except (UnicodeEncodeError, RecursionError):
         return False
     return True
+
+
+def visible(text: str) -> str:
+    """`text` for a terminal: what one would obey or not show is written as an escape, line ends excepted."""
+    return "".join(char if char == "\n" or char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    return f"\\u{ord(char):04x}" if ord(char) < 0xA0 else json.dumps(char)[1:-1]

@@ -55,7 +55,8 @@ async def test_open_tasks_are_listed_and_shown_without_their_arguments(tmp_path:
 def test_an_unknown_task_and_a_database_that_was_not_prepared_are_one_line(cli: Cli, tmp_path: Path) -> None:
     status, out, err = cli("list")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "mcp-gate migrate" in err
+    assert "does not exist; run `mcp-gate migrate`" in err
+    assert not list(tmp_path.glob("*.sqlite*"))
     with pytest.raises(SystemExit):
         run_command(["migrate", "--config", str(tmp_path / "gate.yaml")])
     status, out, err = cli("show", "tsk_unknown")

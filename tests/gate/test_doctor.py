@@ -183,6 +183,12 @@ async def test_an_upstream_that_is_not_there_is_found(tmp_path: Path) -> None:
     assert told["upstreams.web"].says == "it cannot be reached (ConnectError)"
     there = {"command": shutil.which("python3")}
     assert await found(settings(tmp_path, upstream=there), tmp_path) == {}
+    program = tmp_path / "bin" / "server"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    relative = {"command": "./bin/server", "cwd": str(tmp_path)}  # found where the gateway starts it
+    assert await found(settings(tmp_path, upstream=relative), tmp_path) == {}
 
 
 async def test_weak_settings_are_warned_about(tmp_path: Path) -> None:

@@ -138,11 +138,30 @@ async def test_the_decision_point_is_asked_on_demand(
         ("--listing", "{config}", "read"),
         ("read", "account"),
         ("resources/read",),
+        ("--token-file", "{deep}", "read"),
+        ("read", "account={brackets}"),
+        ("read", "account=NaN"),
+        ("read", "account=1e999"),
     ],
 )
 def test_a_fault_is_one_line(config: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
-    given = [argument.replace("{config}", str(config)) for argument in arguments]
+    brackets = "[" * 100_000
+    deep = config.with_name("deep.jwt")
+    deep.write_text(f"a.{base64.urlsafe_b64encode(brackets.encode()).decode()}.c")
+    places = {"{config}": str(config), "{deep}": str(deep)}
+    given = [places.get(argument, argument.replace("{brackets}", brackets)) for argument in arguments]
     assert run("explain", "--config", config, *given) == 2
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
     assert said.err.startswith("mcp-gate: ")
+
+
+def test_what_a_listing_says_gives_a_terminal_no_orders(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listing = tmp_path / "listing.json"
+    listing.write_text(json.dumps({"name": "read", "title": "a\x9b2J\u202eb", "inputSchema": {"type": "object"}}))
+    assert run("explain", "--config", config, "--listing", listing, "read") == 0
+    shown = capsys.readouterr().out
+    assert "a\\u009b2J\\u202eb" in shown
+    assert all(char.isprintable() or char == "\n" for char in shown)
