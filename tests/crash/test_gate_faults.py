@@ -22,6 +22,7 @@ SELECTION: tuple[tuple[Kind, Fault, str], ...] = (
 
 
 @pytest.mark.crash
+@pytest.mark.timeout(240)
 @pytest.mark.requirement("PEP-66", "PEP-112", "PEP-113")
 @pytest.mark.anyio
 @pytest.mark.parametrize("case", SELECTION, ids=[f"{fault}-{point}-{kind}" for kind, fault, point in SELECTION])

@@ -343,7 +343,7 @@ async def service_of(story: Story) -> AsyncIterator[Story]:
     """The service runs, and whoever starts the gates need not stop them; nothing is left afterwards."""
     try:
         await story.service.start()
-        with anyio.fail_after(100):
+        with anyio.fail_after(150):
             yield story
     except BaseException as error:
         explain(error, story)
