@@ -28,6 +28,7 @@ from mcp_gate.upstream import Upstream
 Json = dict[str, Any]
 PageOf = Callable[[str | None], types.Request[Any, Any]]
 
+START_SECONDS: Final = 10.0
 UNKNOWN_CURSOR: Final = "Invalid cursor"
 UNKNOWN_NAME: Final = "Unknown {kind}"
 
@@ -75,13 +76,20 @@ class Fleet:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Keep every server open until cancelled; started once each was reached or tried.
 
+        Several are waited for no longer than `START_SECONDS`, so that one that keeps silent holds up none.
+
         Raises:
             UpstreamMissing: A command cannot be run.
         """
         async with anyio.create_task_group() as group:
-            async with anyio.create_task_group() as starting:
+            if len(self._members) == 1:
+                await group.start(self._members[0].upstream.run)
+            else:
                 for member in self._members:
-                    starting.start_soon(group.start, member.upstream.run)
+                    group.start_soon(member.upstream.run)
+                with anyio.move_on_after(START_SECONDS):
+                    for member in self._members:
+                        await member.upstream.tried.wait()
             task_status.started()
 
     def offers(self, capability: str) -> bool:

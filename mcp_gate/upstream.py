@@ -93,6 +93,8 @@ class Upstream:
         self._stale = anyio.Event()
         self._in_flight = 0
         self.opened = 0
+        self.tried = anyio.Event()
+        """Set once the first connection stands or has failed."""
 
     @property
     def tools(self) -> Mapping[str, types.Tool]:
@@ -121,19 +123,22 @@ class Upstream:
             try:
                 async with self._session() as opened:
                     failures = 0
+                    self.tried.set()
                     if not started:
                         task_status.started()
                         started = True
                     await self._until_lost(opened)
             except Exception as error:  # noqa: BLE001 - the supervisor outlives every fault of a connection
                 cause = _first(error)
-                if not started and self._settings.command is not None and isinstance(cause, OSError):
+                cannot_start = isinstance(cause, OSError) and not isinstance(cause, ConnectionError)
+                if cannot_start and not started and self._settings.command is not None:
                     raise UpstreamMissing(f"cannot start {self._settings.command!r}") from None
                 log.warning("upstream_failed", error=type(cause).__name__)
                 if not (started or self._is_awaited):
                     task_status.started()
                     started = True
             self._open = None
+            self.tried.set()
             await self._sleep(DELAYS[min(failures, len(DELAYS) - 1)])
             failures += 1
 

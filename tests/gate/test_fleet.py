@@ -284,6 +284,19 @@ async def test_a_server_that_is_away_takes_nothing_from_the_others_and_comes_bac
         assert [str(found.uri) for found in (await client.list_resources()).resources] == [f"notes+{NOTE}"]
 
 
+async def test_a_server_that_keeps_silent_does_not_hold_up_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that reads and never answers, so that its connection neither stands nor fails."""
+    monkeypatch.setattr("mcp_gate.fleet.START_SECONDS", 0.5)
+    world.service.rules = {"notes_read": "permit"}
+    silent = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"]}
+    with anyio.fail_after(8):
+        async with before_two(world, bank=silent) as gateway, gateway.client(tasks_client()) as client:
+            assert not (await client.call_tool("notes_read", {"account": "a"})).is_error
+            assert {tool.name.partition("_")[0] for tool in (await client.list_tools()).tools} == {"notes"}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
