@@ -94,7 +94,7 @@ test: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready tests/node/node_modules/.
 
 .PHONY: check
 check: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready tests/node/node_modules/.ready .bench/cerbos/.ready lint types imports locks-current clean-gate ## everything that must hold, no part left out
-	@ARAP_REQUIRE=browser,cerbos,node,postgres $(RUN) -m pytest -q -n 2
+	@ARAP_REQUIRE=browser,cerbos,node,postgres,spin $(RUN) -m pytest -q -n 2
 
 .PHONY: lint
 lint: .venv/.dev

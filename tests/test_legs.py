@@ -6,7 +6,7 @@ import pytest
 
 from tests import legs
 from tests.bench import cerbos
-from tests.legs import BROWSER, CERBOS, LEGS, NODE, POSTGRES, Leg
+from tests.legs import BROWSER, CERBOS, LEGS, NODE, POSTGRES, SPIN, Leg
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_a_browser_can_be_named(bare_machine: pytest.MonkeyPatch) -> None:
 
 def test_the_environment_of_the_tests_has_postgres() -> None:
     assert legs.available(POSTGRES)
-    assert LEGS == (BROWSER, POSTGRES, NODE, CERBOS)
+    assert LEGS == (BROWSER, POSTGRES, NODE, CERBOS, SPIN)
 
 
 def test_cerbos_is_looked_for_where_it_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
