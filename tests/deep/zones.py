@@ -32,14 +32,8 @@ FOLDERS: Final = (
     "tests/test_workers.py",
 )
 """Whatever stores, sends, shows or compares an instant."""
-NARROW: Final = (
-    "tests/protocol/test_arap.py",
-    "tests/domain/test_task.py",
-    "tests/store/test_database.py",
-    "tests/gate/test_lifecycle.py",
-    "tests/requests/test_lifetimes.py",
-    "tests/web/test_pages.py",
-)
+NARROW: Final = ("tests/protocol/test_arap.py", "tests/domain/test_task.py", "tests/gate/test_lifecycle.py")
+"""What every run of the tests tries in each zone: without databases, so it takes a second or two."""
 
 
 def passes_in(zone: str, tests: Sequence[str]) -> bool:
