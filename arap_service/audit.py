@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from pydantic import JsonValue
 from sqlalchemy import and_, func, or_, update
@@ -20,9 +20,11 @@ from sqlmodel import Session, col, select
 from arap_service.protocol.arap import format_instant
 from arap_service.protocol.canonical import canonical
 from arap_service.store.database import WriteSession
+from arap_service.store.rows import add_rows
 from arap_service.store.tables import AuditEntry, AuditHead
 
 GENESIS: Final = "0" * 64
+_LINKED: Final = ("chain", "seq", "at", "kind", "actor", "evaluation_id", "detail", "previous")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def append(
     now: datetime,
     evaluation_id: str | None = None,
     opens_chain: bool = False,
-) -> AuditEntry:
+) -> None:
     """Add one entry to `chain` within the caller's transaction; concurrent appends to one chain wait for each other.
 
     `detail` holds no token, argument, justification or key; its numbers are plain integers. `opens_chain` spares the
@@ -67,42 +69,27 @@ def append(
     """
     session.flush()
     seq, previous = (1, GENESIS) if opens_chain else _next_place(session, chain)
-    entry = AuditEntry(
-        chain=chain,
-        seq=seq,
-        at=now.replace(microsecond=0),
-        kind=kind,
-        actor=actor,
-        evaluation_id=evaluation_id,
-        detail=canonical(dict(detail)).decode(),
-        previous=previous,
-        hash="",
-    )
-    entry.hash = link(entry)
-    session.add(entry)
+    entry = {
+        "chain": chain,
+        "seq": seq,
+        "at": now.replace(microsecond=0),
+        "kind": kind,
+        "actor": actor,
+        "evaluation_id": evaluation_id,
+        "detail": canonical(dict(detail)).decode(),
+        "previous": previous,
+    }
+    entry["hash"] = _hash(entry)
+    add_rows(session, AuditEntry, [entry])
     if opens_chain:
-        session.add(AuditHead(chain=chain, seq=seq, hash=entry.hash))
+        add_rows(session, AuditHead, [{"chain": chain, "seq": seq, "hash": entry["hash"]}])
     else:
-        session.execute(update(AuditHead).where(col(AuditHead.chain) == chain).values(hash=entry.hash))
-    return entry
+        session.execute(update(AuditHead).where(col(AuditHead.chain) == chain).values(hash=entry["hash"]))
 
 
 def link(entry: AuditEntry) -> str:
     """The hash that `entry` must have: SHA-256 in hex over the canonical form of all its other columns."""
-    return hashlib.sha256(
-        canonical(
-            {
-                "chain": entry.chain,
-                "seq": entry.seq,
-                "at": format_instant(entry.at),
-                "kind": entry.kind,
-                "actor": entry.actor,
-                "evaluation_id": entry.evaluation_id,
-                "detail": entry.detail,
-                "previous": entry.previous,
-            }
-        )
-    ).hexdigest()
+    return _hash({name: getattr(entry, name) for name in _LINKED})
 
 
 def verify(entries: Iterable[AuditEntry], *, head: AuditHead | None = None) -> Verified | Broken:
@@ -177,6 +164,10 @@ def as_json(entry: AuditEntry) -> dict[str, JsonValue]:
         "previous": entry.previous,
         "hash": entry.hash,
     }
+
+
+def _hash(columns: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical({**columns, "at": format_instant(columns["at"])})).hexdigest()
 
 
 def _next_place(session: WriteSession, chain: str) -> tuple[int, str]:

@@ -4,7 +4,7 @@ The same for one thing and for several. A retry under the same key outranks ever
 was used gives no hint of what it made (ARS-35 to ARS-42). Nothing is proven or created here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from arap_service.domain.policy import Judgement, Policy, Requestable, Template
 from arap_service.records import task_seal
 from arap_service.requests.handles import response
 from arap_service.requests.proof import Proof
-from arap_service.store import items, tasks
+from arap_service.store import items, submissions, tasks
 from arap_service.store.database import StoreUnavailable, WriteSession
 from arap_service.store.tables import Task
 
@@ -49,13 +49,15 @@ class Attempt:
     key_owner: str
 
 
-def earlier(ctx: Context, session: Session, attempt: Attempt, proofs: Iterable[Proof]) -> Submitted | None:
+def earlier(ctx: Context, session: Session, attempt: Attempt, proofs: Collection[Proof]) -> Submitted | None:
     """Steps 4 and 12, as far as bindings are proven: what the same key or one of the bindings made before.
 
     Raises:
         DuplicateRequest, TaskExpired: The key was used for another body, or what it made is gone.
         InvalidDenialBinding: A binding was used before by another submission.
     """
+    if proofs and all(_is_first(session, attempt, proof) for proof in proofs):
+        return None
     found = _repeated(ctx, session, attempt)
     if found is not None:
         return found
@@ -64,6 +66,18 @@ def earlier(ctx: Context, session: Session, attempt: Attempt, proofs: Iterable[P
         if found is not None:
             return found
     return None
+
+
+def _is_first(session: Session, attempt: Attempt, proof: Proof) -> bool:
+    return submissions.is_first(
+        session,
+        key_owner=attempt.key_owner,
+        key=attempt.key,
+        token=proof.token,
+        evaluation_id=proof.bound.evaluation_id,
+        submitter=attempt.caller.principal,
+        client_id=attempt.caller.client_id,
+    )
 
 
 def _repeated(ctx: Context, session: Session, attempt: Attempt) -> Submitted | None:

@@ -26,8 +26,9 @@ from arap_service.requests.intake import Intake
 from arap_service.requests.proof import Proof
 from arap_service.requests.wishes import Wishes
 from arap_service.sealed import RowSeal
-from arap_service.store import tasks
+from arap_service.store import submissions
 from arap_service.store.database import WriteSession
+from arap_service.store.rows import add_rows
 from arap_service.store.tables import IdempotencyKey, JtiUse, StepState, StepVoice, Task, Vote
 
 KEY_GRACE: Final = timedelta(hours=24)
@@ -84,8 +85,8 @@ def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int
 
 def recorded(session: WriteSession, order: Order) -> Order:
     """The same order with the grounds of its denial, where that is on record here."""
-    denial = tasks.find_denial(session, order.proof.recorded_as or "")
-    return order if denial is None else replace(order, rule_id=denial.rule_id, reason=denial.reason)
+    found = submissions.grounds_of(session, order.proof.recorded_as or "")
+    return order if found is None else replace(order, rule_id=found[0], reason=found[1])
 
 
 def pending_end(order: Order) -> datetime:
@@ -193,25 +194,28 @@ def _text(value: object) -> str | None:
 
 def add_steps(session: WriteSession, task: Task, template: Template, *, item: int = 0) -> None:
     """Write the workflow as the template has it now."""
-    for position, step in enumerate(template.steps):
-        session.add(
-            StepState(
-                task_id=task.id,
-                item=item,
-                step_id=step.id,
-                position=position,
-                title=step.title,
-                quorum=step.quorum,
-                veto=step.veto,
-                repeat=step.repeat,
-            )
-        )
-    session.flush()
-    for step in template.steps:
-        for kind, names in (("group", step.groups), ("person", step.people), ("resolver", step.resolvers)):
-            session.add_all(
-                StepVoice(task_id=task.id, item=item, step_id=step.id, kind=kind, name=name) for name in sorted(names)
-            )
+    states = [
+        {
+            "task_id": task.id,
+            "item": item,
+            "step_id": step.id,
+            "position": position,
+            "title": step.title,
+            "quorum": step.quorum,
+            "veto": step.veto,
+            "repeat": step.repeat,
+            "status": "waiting",
+        }
+        for position, step in enumerate(template.steps)
+    ]
+    voices = [
+        {"task_id": task.id, "item": item, "step_id": step.id, "kind": kind, "name": name}
+        for step in template.steps
+        for kind, names in (("group", step.groups), ("person", step.people), ("resolver", step.resolvers))
+        for name in sorted(names)
+    ]
+    add_rows(session, StepState, states)
+    add_rows(session, StepVoice, voices)
 
 
 def hear(ctx: Context, session: WriteSession, part: Part, voice: Evaluation, *, now: datetime) -> None:
@@ -311,16 +315,16 @@ def remember(
     """Keep the key, and the use of `token`, as long as they may come again (ARS-36, ARS-45)."""
     if token is not None:
         issuer, jti = token
-        session.add(JtiUse(iss=issuer, jti=jti, task_id=task.id, keep_until=order.proof.remember_until))
+        used = {"iss": issuer, "jti": jti, "task_id": task.id, "keep_until": order.proof.remember_until}
+        add_rows(session, JtiUse, [used])
     if order.key is not None:
-        session.add(
-            IdempotencyKey(
-                caller=order.key_owner,
-                key=order.key,
-                body_digest=order.intake.digest,
-                task_id=task.id,
-                status_code=status_code,
-                created_at=order.now,
-                keep_until=task.expires_at + KEY_GRACE,
-            )
-        )
+        made = {
+            "caller": order.key_owner,
+            "key": order.key,
+            "body_digest": order.intake.digest,
+            "task_id": task.id,
+            "status_code": status_code,
+            "created_at": order.now,
+            "keep_until": task.expires_at + KEY_GRACE,
+        }
+        add_rows(session, IdempotencyKey, [made])

@@ -6,14 +6,21 @@ Counts and ages only; no row of a request and nothing of a person leaves this fi
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
-from sqlalchemy import column, func, or_, select, table, text
+from sqlalchemy import Integer, bindparam, column, func, or_, select, table, text
 from sqlmodel import Session, col
 
 from arap_service.store.log import last_checkpoint, last_position
 from arap_service.store.tables import Delivery, Membership, Person, SigningKey, Task
 
 _VERSIONS = table("service_version", column("version_num"))
+_MORE_OPEN: Final = (  # made once, since making it takes longer than running it
+    select(col(Task.id))
+    .where(col(Task.client_id) == bindparam("client_id"), col(Task.status) == "pending")
+    .offset(bindparam("than", type_=Integer()))
+    .limit(1)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +71,7 @@ def open_tasks(session: Session) -> list[OpenTasks]:
 
 def has_more_open(session: Session, client_id: str, *, than: int) -> bool:
     """Whether the client has more pending requests than this; looks at one more than that at most."""
-    found = select(col(Task.id)).where(col(Task.client_id) == client_id, col(Task.status) == "pending")
-    return session.execute(found.offset(than).limit(1)).first() is not None
+    return session.execute(_MORE_OPEN, {"client_id": client_id, "than": than}).first() is not None
 
 
 def backlog(session: Session) -> Backlog:

@@ -1,0 +1,24 @@
+"""Rows that are written and forgotten: one statement a table, past the session's memory of objects.
+
+For what the same transaction reads no more; the session would take several times as long to remember it. Every column
+without a default of the database is given. Which rows these are is decided elsewhere.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Table, insert
+
+from arap_service.store.database import WriteSession
+from arap_service.store.tables import Row
+
+
+def table_of(kind: type[Row]) -> Table:
+    """The table that rows of this kind are in."""
+    return kind.metadata.tables[str(kind.__tablename__)]
+
+
+def add_rows(session: WriteSession, kind: type[Row], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert `rows`, which have the same columns, at once; what they refer to has been flushed."""
+    if rows:
+        session.connection().execute(insert(table_of(kind)), rows)
