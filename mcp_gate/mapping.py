@@ -24,6 +24,7 @@ from mcp_gate.writable import is_encodable, is_writable
 ARGUMENTS_HASH: Final = "arguments_hash"
 SERVER: Final = "server"
 AGENT: Final = "agent"
+ACT: Final = "act"
 # A mapping comes from the server that is being authorized, so it may never speak for the gate or the profile.
 RESERVED_CONTEXT: Final = MACHINERY | {TOOL_CALL, ARGUMENTS_HASH, SERVER}
 
@@ -210,7 +211,14 @@ def map_call(
     own: Json = {SERVER: server}
     if pointer is None:
         own[ARGUMENTS_HASH] = arguments_hash(arguments)  # PEP-24
-    entries = [{**entry, "context": {**entry.get("context", {}), **own}} for entry in resolved.entries()]
+    entries = [
+        {
+            **entry,
+            "subject": _acted_for(entry["subject"], principal.delegation),
+            "context": {**entry.get("context", {}), **own},
+        }
+        for entry in resolved.entries()
+    ]
     first = entries[0]
     bound = CallBinding(
         server=server,
@@ -230,6 +238,18 @@ def map_call(
     if pointer is None:
         _check_digest(bound)
     return bound
+
+
+def _acted_for(subject: Json, delegation: Any) -> Json:
+    """The subject with the token's own `act` chain, which no mapping speaks for: who acts may not approve (GOV-12)."""
+    properties = subject.get("properties", {})
+    if not isinstance(properties, dict):
+        raise MappingError("subject.properties")
+    shown = {name: value for name, value in properties.items() if name != ACT}
+    if delegation is not None:
+        shown[ACT] = delegation
+    kept = {name: value for name, value in subject.items() if name != "properties"}
+    return {**kept, "properties": shown} if shown else kept
 
 
 def _check_digest(bound: CallBinding) -> None:

@@ -246,6 +246,26 @@ def test_the_question_binds_arguments_agent_and_server_and_shows_the_call() -> N
     )
 
 
+@pytest.mark.requirement("GOV-12")
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        None,
+        evaluation(),
+        evaluation(subject={"properties": {"act": {"sub": "somebody-harmless"}}}),
+        {"evaluations": evaluation()["evaluation"] | {"evaluations": [{}, {"action": {"name": "write"}}]}},
+    ],
+    ids=["default", "declared", "speaking for the actor", "several questions"],
+)
+def test_whoever_acts_for_the_subject_is_named_so_that_he_cannot_approve(mapping: object) -> None:
+    """The chain is the token's own; the decision point's side reads it from `subject.properties.act`."""
+    chain = {"iss": "https://auth.example.com", "sub": "rita", "act": {"sub": "agent-B"}}
+    asked = questions(mapped({"source": "a"}, mapping, principal=replace(ALICE, delegation=chain)))
+    assert [entry["subject"]["properties"] for entry in asked] == [{"act": chain}] * len(asked)
+    alone = questions(mapped({"source": "a"}, mapping))
+    assert all("properties" not in entry["subject"] for entry in alone)
+
+
 def test_undisclosed_arguments_are_left_out_and_said_to_be() -> None:
     bound = map_call(
         None,
