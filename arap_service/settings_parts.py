@@ -249,8 +249,8 @@ class Limits(Part):
     polls_per_minute: int = Field(default=6000, ge=1)
     evaluations_per_minute: int = Field(default=600_000, ge=1)
     requestable_denials_per_minute: int = Field(default=600, ge=1)
-    catalog_calls_per_minute: int = Field(default=300, ge=1)
     open_requests_per_client: int = Field(default=10_000, ge=1)
+    catalog_calls_per_minute: int = Field(default=300, ge=1)
     poll_seconds: int = Field(default=5, ge=1)
     checkpoint_seconds: int = Field(default=60, ge=1, le=86400)
     signed_approval_seconds: int = Field(default=900, ge=1, le=3600)  # PDP-66: nobody can revoke a signed state
