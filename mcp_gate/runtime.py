@@ -21,7 +21,7 @@ from mcp_gate import migrate
 from mcp_gate.arap import ArapBackend
 from mcp_gate.arap_channel import Channel, open_http
 from mcp_gate.asking import Offered
-from mcp_gate.backend import ApprovalBackend
+from mcp_gate.backend import ApprovalBackend, BackendUnavailable
 from mcp_gate.callers import FrontCaller
 from mcp_gate.creation import RunNow
 from mcp_gate.database import StoreUnavailable
@@ -40,6 +40,7 @@ from mcp_gate.store import TaskStore
 from mcp_gate.texts import Wording
 from mcp_gate.tools import Catalogue, EmbeddedTools, KnownTool
 
+FORGET_SECONDS: Final = 600
 NOT_STORED: Final = "The gate cannot use its database. The tool did not run; repeat the call."
 
 log = structlog.get_logger(__name__)
@@ -189,10 +190,23 @@ async def open_backend(
         yield parts.backend
         return
     if settings.local is not None:
-        yield LocalBackend(settings.local, store.database, ring, clock=parts.clock, new_id=parts.new_id)
+        local = LocalBackend(settings.local, store.database, ring, clock=parts.clock, new_id=parts.new_id)
+        async with anyio.create_task_group() as group:
+            group.start_soon(_forgetting, local)
+            yield local
+            group.cancel_scope.cancel()
         return
     async with open_arap(settings, clock=parts.clock) as backend:
         yield backend
+
+
+async def _forgetting(local: LocalBackend) -> None:
+    while True:
+        try:
+            await local.forget()
+        except BackendUnavailable:
+            log.warning("local_requests_kept")  # the next round deletes them
+        await anyio.sleep(FORGET_SECONDS)
 
 
 @asynccontextmanager

@@ -30,6 +30,7 @@ from mcp_gate.local.requests import (
     LocalRequest,
     cancel_request,
     find_request,
+    forget_requests,
     insert_request,
     store_disposition,
 )
@@ -164,6 +165,14 @@ class LocalBackend:
 
     async def answer(self, handle: Handle, version: int, answer: Mapping[str, JsonValue]) -> None:
         """Nothing is ever asked here, so there is nothing to answer."""
+
+    async def forget(self) -> None:
+        """Deletes requests that are past their retention; whoever runs the backend calls this now and then.
+
+        Raises:
+            BackendUnavailable: The database could not be used.
+        """
+        await self._write(lambda connection: forget_requests(connection, now=self._clock()))
 
     async def _find(self, request_id: str) -> LocalRequest | None:
         try:

@@ -56,7 +56,7 @@ def insert_request(
     connection: Connection, ring: KeyRing, body: bytes, *, key: str, request_id: str, call_digest: str, times: Deadlines
 ) -> str | None:
     """The id of the request under `key`, this one or an earlier one; None when that was about other bytes."""
-    connection.execute(delete(_TABLE).where(_TABLE.c.keep_until < times.now))
+    forget_requests(connection, now=times.now)
     body_digest = hashlib.sha256(body).hexdigest()
     found = connection.execute(select(_TABLE.c.id, _TABLE.c.body_digest).where(_TABLE.c.key == key)).first()
     if found is not None:
@@ -78,6 +78,11 @@ def insert_request(
         )
     )
     return request_id
+
+
+def forget_requests(connection: Connection, *, now: datetime) -> None:
+    """Deletes what is past its retention, and with it the only key to what was asked (PEP-131)."""
+    connection.execute(delete(_TABLE).where(_TABLE.c.keep_until < now))
 
 
 def find_request(

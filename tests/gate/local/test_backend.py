@@ -103,6 +103,19 @@ async def test_requests_are_forgotten_after_their_retention(desk: LocalDesk) -> 
     assert (await desk.backend.status(handle)).gone
 
 
+@pytest.mark.requirement("PEP-131")
+async def test_a_gate_that_nobody_uses_forgets_too(desk: LocalDesk) -> None:
+    handle = await _handle(desk, await approved(desk))
+    backend = await desk.restarted()
+    assert isinstance(backend, LocalBackend)
+    desk.clock.advance(2_592_000)
+    await backend.forget()
+    assert (await backend.status(handle)).status == "approved"
+    desk.clock.advance(1)
+    await backend.forget()
+    assert (await backend.status(handle)).gone
+
+
 async def test_without_its_database_nothing_is_approved(clock: FakeClock, sqlite_url: str) -> None:
     """Fail closed: what cannot be looked up is no permit, and says that it may be tried again."""
     database = Database.open(sqlite_url)
