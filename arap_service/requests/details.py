@@ -23,7 +23,7 @@ from arap_service.protocol.sealing import KeyRing
 from arap_service.records import Part, asked_of, task_seal, tuple_of
 from arap_service.requests.endings import latest_end
 from arap_service.requests.said import said_about
-from arap_service.requests.stated import stated_in, without
+from arap_service.requests.stated import told_apart
 from arap_service.requests.telling import bundle_sentence, effect_sentence, history_of, names_for
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
 from arap_service.sealed import RowSeal
@@ -151,7 +151,6 @@ class _Told:
         refusal = why_not(caller, part, self.board, decider, now=self.now)
         approval = votes.approval_of(self.session, task.id, item=part.item)
         pending = own.status == "pending"
-        stated = stated_in(self.session, self.ring, task.id, item=part.item, template=template)
         shown = _values(about, call, template, bound=own.binding_members, wishes=asked.get("requested_access", {}))
         return RequestDetail(
             id=task.id,
@@ -171,10 +170,7 @@ class _Told:
             client_id=visible(task.client_id),
             agent=_visible(task.agent),
             **_called(task, call, is_called=is_called),
-            arguments=without(shown["arguments"], stated),
-            facts=without(shown["facts"], stated),
-            hidden=shown["hidden"],
-            stated=stated,
+            **told_apart(self.session, self.ring, part, shown, quoted=JUSTIFICATION),
             arguments_hash=task.arguments_hash,
             complete=call.get("complete", True) is True if call else task.arguments_hash is None,
             justification=_justification(about.context, asked),

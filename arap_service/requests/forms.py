@@ -18,7 +18,7 @@ from arap_service import audit
 from arap_service.context import Context
 from arap_service.domain.callers import Caller
 from arap_service.domain.catalogs import catalog_tuple, check_values, list_items, may_list, value_at
-from arap_service.domain.errors import ExpiredDenial, UnknownTask
+from arap_service.domain.errors import ExpiredDenial, InvalidTaskState, UnknownTask
 from arap_service.domain.forms import Choice, FormField, fields_of, merged, read
 from arap_service.domain.input_faults import Fault, faults_of
 from arap_service.domain.policy import Policy, Question, Template, facts_of
@@ -122,11 +122,12 @@ async def fill_in(ctx: Context, caller: Caller, evaluation_id: str, *, typed: Ma
 
     Raises:
         UnknownTask, ExpiredDenial: As `open_form`.
+        InvalidTaskState: It had been filled in before.
     """
     served = await ctx.database.read(lambda session: _serve(ctx, session, caller, evaluation_id))
-    shown = _filled_with(served, typed, {})
     if served.is_filled:
-        return shown
+        raise InvalidTaskState
+    shown = _filled_with(served, typed, {})
     found = read(shown.fields, typed)
     given = _given(served, found.values)
     messages = {**_faults(served, shown.fields, given, now=ctx.clock()), **found.messages}
@@ -136,7 +137,7 @@ async def fill_in(ctx: Context, caller: Caller, evaluation_id: str, *, typed: Ma
     try:
         await ctx.database.write(lambda session: _keep(ctx, session, caller, evaluation_id, values))
     except IntegrityError:  # somebody sent the same form at the same time: what was first counts
-        return served.view()
+        raise InvalidTaskState from None
     ctx.log.info("form_filled", evaluation_id=evaluation_id)
     return replace(shown, is_filled=True, typed={})
 
@@ -281,7 +282,7 @@ def _field_at(fields: tuple[FormField, ...], pointer: str) -> str:
 def _keep(ctx: Context, session: WriteSession, caller: Caller, evaluation_id: str, values: Mapping[str, Any]) -> None:
     served = _serve(ctx, session, caller, evaluation_id)  # again, since the deadline may have come
     if served.is_filled:
-        return
+        raise InvalidTaskState
     row, now, mark = served.row, ctx.clock(), f"person:{caller.person_id}"
     seal = RowSeal.new(ctx.ring, table=TABLE, row_id=evaluation_id)
     session.add(

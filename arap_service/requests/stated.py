@@ -5,7 +5,7 @@ the request, in the same transaction, and stays with it for the reviewers, as st
 nobody (ARS-105, ARS-107).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -127,29 +127,31 @@ def use(session: WriteSession, part: Part, stated: Stated, *, by: str, now: date
     record(session, part, "form_used", by, detail, now=now)
 
 
-def stated_in(
-    session: Session, ring: KeyRing, task_id: str, *, item: int, template: Mapping[str, Any]
-) -> StatedView | None:
-    """What a request or item took over of a form, as far as its template reveals it; None where nothing was."""
-    row = next((row for row in forms.forms_of(session, task_id) if row.item == item), None)
+def told_apart(session: Session, ring: KeyRing, part: Part, shown: Mapping[str, Any], *, quoted: str) -> dict[str, Any]:
+    """The members `arguments`, `facts`, `hidden` of a view, and `stated`: what came from a form stands nowhere else.
+
+    It is told as far as the template reveals it; the member `quoted`, which is quoted by itself, is left out.
+    """
+    row = next((row for row in forms.forms_of(session, part.task.id) if row.item == part.item), None)
     if row is None:
-        return None
-    values = _seal_of(row, ring).open("values_sealed", row.values_sealed)
-    shown = reveal(values, allowed=template["reveal"], mask=template["mask"]).shown
-    return StatedView(
-        at=row.filled_at,
-        by=visible(names_of_marks(session, {row.filled_by})[row.filled_by]),
-        values=tuple(
-            ArgumentView(pointer=each.pointer, text=each.text, masked=each.masked, suspicious=each.suspicious)
-            for each in shown
+        return {**shown, "stated": None}
+    values, template = _seal_of(row, ring).open("values_sealed", row.values_sealed), part.own.template
+    found = reveal(values, allowed=template["reveal"], mask=template["mask"]).shown
+    taken = {each.pointer for each in found}
+    return {
+        "arguments": tuple(view for view in shown["arguments"] if view.pointer not in taken),
+        "facts": tuple(view for view in shown["facts"] if view.pointer not in taken),
+        "hidden": shown["hidden"],
+        "stated": StatedView(
+            at=row.filled_at,
+            by=visible(names_of_marks(session, {row.filled_by})[row.filled_by]),
+            values=tuple(
+                ArgumentView(pointer=each.pointer, text=each.text, masked=each.masked, suspicious=each.suspicious)
+                for each in found
+                if not each.pointer.endswith("/" + quoted)
+            ),
         ),
-    )
-
-
-def without(views: Sequence[ArgumentView], stated: StatedView | None) -> tuple[ArgumentView, ...]:
-    """The values that are not told as stated by the requester."""
-    told = {value.pointer for value in stated.values} if stated else set()
-    return tuple(view for view in views if view.pointer not in told)
+    }
 
 
 def _seal_of(row: FilledForm, ring: KeyRing) -> RowSeal:

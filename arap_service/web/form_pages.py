@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from arap_service.domain.errors import ExpiredDenial, UnknownTask
+from arap_service.domain.errors import ExpiredDenial, InvalidTaskState, UnknownTask
 from arap_service.requests.forms import FormView, fill_in, open_form
 from arap_service.web.edge import READING, DeskRoute, Refused, Visit, visit
 from arap_service.web.rendering import render
@@ -33,10 +33,11 @@ async def send_form(request: Request, evaluation_id: str) -> Response:
     asked = visit(request)
     if _SHOW in asked.fields:
         return _page(asked, evaluation_id, await _open(asked, evaluation_id, typed=asked.fields))
-    before = await _open(asked, evaluation_id)
-    if before.is_filled:
-        return _page(asked, evaluation_id, before, status=409, is_repeated=True)
-    form = await fill_in(asked.ctx, asked.caller, evaluation_id, typed=asked.fields)
+    await _open(asked, evaluation_id)
+    try:
+        form = await fill_in(asked.ctx, asked.caller, evaluation_id, typed=asked.fields)
+    except InvalidTaskState:
+        return _page(asked, evaluation_id, await _open(asked, evaluation_id), status=409, is_repeated=True)
     if form.messages:
         return _page(asked, evaluation_id, form, status=422)
     return RedirectResponse(f"{asked.page.root}/desk/forms/{evaluation_id}", status_code=303)

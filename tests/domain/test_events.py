@@ -7,7 +7,7 @@ import arap_service.requests
 from arap_service.domain.events import EVENT_NAMES, EVENTS
 from arap_service.domain.task import TRANSITIONS
 
-UNTOLD = {"decision_refused", "evaluator_heard", "item_submitted"}
+UNTOLD = {"decision_refused", "evaluator_heard", "form_used", "item_submitted"}
 RECORDED = re.compile(r'\b_?record\([^")]*"([a-z_]+)"')
 
 

@@ -90,6 +90,7 @@ def test_every_member_of_a_template_arrives() -> None:
             },
         },
         "catalogs": {},
+        "form": False,
         "script": (),
         "reveal": ("/to", "/a~1b"),
         "reveal_reason": False,

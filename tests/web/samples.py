@@ -16,6 +16,7 @@ from arap_service.views import (
 )
 from arap_service.web.outcomes import outcome_of
 from arap_service.web.rendering import Page
+from arap_service.web.request_pages import NOTHING_SAID
 from tests.clock import START
 
 PAGE: Final = Page(root="", path="/desk", now=START, person="Grace Hopper", form_token="0" * 64, warning=None)
@@ -110,6 +111,7 @@ def request_values(detail: RequestDetail, **changes: Any) -> dict[str, Any]:
         "longest": 900,
         "choices": (),
         "chosen": "",
+        "said": NOTHING_SAID,
         "outcome": outcome_of(detail, now=START),
     }
     return values | changes

@@ -4,9 +4,11 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
+import anyio
 import httpx2
 import pytest
 from fastapi import FastAPI
+from sqlalchemy import update
 from sqlmodel import select
 
 from arap_service.context import Context
@@ -17,10 +19,12 @@ from arap_service.store.form_tables import FilledForm
 from arap_service.store.tables import AuditEntry, Task
 from arap_service.workers import DENIAL_GRACE, purge_due
 from tests.clock import FakeClock
+from tests.pdp import change_rules
 from tests.service import IDENTIFIER, bearer, http
 from tests.web.desk import Browser, add_person
 
 pytestmark = pytest.mark.anyio
+GRANTS: Final = ({"type": "role", "id": "grant_role"}, {"type": "account", "id": "grant_role"})
 SECRET: Final = "canary-4f71 because of the audit"
 TICKET: Final = "&lt;b&gt;Ticket&lt;/b&gt;"
 _FIELD: Final = re.compile(r'<label for="(f\d+)">([^<]*)')
@@ -70,17 +74,18 @@ def page_of(denied: Mapping[str, Any]) -> str:
     return url.removeprefix(IDENTIFIER)
 
 
+def echo(denied: Mapping[str, Any]) -> dict[str, str]:
+    """The denial as a submission names it."""
+    offer = denied["access_request"]
+    binding = {"binding_token": offer["binding_token"], "expires_at": offer["expires_at"]}
+    return {"evaluation_id": str(denied["evaluation_id"]), **binding}
+
+
 async def request(
     gate: httpx2.AsyncClient, about: Mapping[str, Any], denied: Mapping[str, Any], **more: Any
 ) -> httpx2.Response:
     """A submission that states nothing but what is given."""
-    offer = denied["access_request"]
-    denial = {
-        "evaluation_id": denied["evaluation_id"],
-        "binding_token": offer["binding_token"],
-        "expires_at": offer["expires_at"],
-    }
-    return await gate.post("/access/v1/request", json={**about, "denial": denial, **more})
+    return await gate.post("/access/v1/request", json={**about, "denial": echo(denied), **more})
 
 
 def named(page: httpx2.Response, title: str) -> str:
@@ -378,3 +383,107 @@ async def test_what_is_bound_is_not_asked_for_and_not_changed(
     assert task.binding_hash == stored(context)[0].binding_hash
     values = asked_about(context, task)
     assert (values["ticket"], values["server"]) == ("OPS-1", "git")
+
+
+async def test_item_of_a_bundle_takes_over_what_was_filled_in_for_it(
+    gate: httpx2.AsyncClient, ada: Browser, grace: Browser, context: Context
+) -> None:
+    """Wishes alone: the context is shared by all items."""
+    about = call(ticket="OPS-1")
+    denied = [await deny(gate, {**about, "resource": thing}) for thing in GRANTS]
+    items = [
+        {"resource": thing, "action": about["action"], "denial": echo(told)}
+        for thing, told in zip(GRANTS, denied, strict=True)
+    ]
+    body = {"subject": about["subject"], "context": about["context"], "items": items}
+    refused = await gate.post("/access/v1/request", json=body)
+    assert refused.status_code == 422
+    for told in denied:
+        await fill(ada, page_of(told))
+    accepted = await gate.post("/access/v1/request", json=body)
+    assert accepted.status_code == 202, accepted.text
+    task_id = accepted.json()["task"]["id"]
+    assert (await grace.get(f"/desk/requests/{task_id}")).text.count("Filled in by Ada Asker") == len(GRANTS)
+    assert sorted((form.item, form.task_id) for form in stored(context)) == [(1, task_id), (2, task_id)]
+
+
+async def test_template_that_hides_values_hides_what_was_filled_in_as_well(
+    gate: httpx2.AsyncClient, ada: Browser, grace: Browser, context: Context
+) -> None:
+    change_rules(
+        context,
+        context.settings.policy_path,
+        "    form: true\n",
+        "    form: true\n    reveal: [/requested_access/role]\n",
+    )
+    denied = await deny(gate, call())
+    await fill(ada, page_of(denied))
+    task_id = (await request(gate, call(), denied)).json()["task"]["id"]
+    shown = (await grace.get(f"/desk/requests/{task_id}")).text
+    assert "reader" in shown
+    assert "OPS-12" not in shown
+    assert "app-1" not in shown
+
+
+async def test_form_that_the_rules_no_longer_know_is_unknown_and_gives_nothing(
+    gate: httpx2.AsyncClient, ada: Browser, context: Context
+) -> None:
+    denied = await deny(gate, call())
+    await fill(ada, page_of(denied))
+    change_rules(context, context.settings.policy_path, "    form: true\n", "")
+    assert (await ada.get(page_of(denied))).status_code == 404
+    assert (await request(gate, call(), denied)).status_code == 422
+    assert "form_url" not in (await deny(gate, call()))["access_request"]
+
+
+@pytest.mark.requirement("ARS-109")
+async def test_value_that_is_retired_after_it_was_chosen_is_refused(
+    gate: httpx2.AsyncClient, ada: Browser, context: Context
+) -> None:
+    denied = await deny(gate, call())
+    await fill(ada, page_of(denied))
+    change_rules(context, context.settings.policy_path, "value: app-1, ", "value: app-1, status: retired, ")
+    refused = await request(gate, call(), denied)
+    assert (refused.status_code, refused.json()["type"].rpartition(":")[2]) == (422, "catalog-value-rejected")
+    assert [form.used_at for form in stored(context)] == [None]
+
+
+async def test_altered_row_gives_nothing(gate: httpx2.AsyncClient, ada: Browser, context: Context) -> None:
+    """Whoever can write to the database cannot put words into the requester's mouth."""
+    denied = await deny(gate, call())
+    await fill(ada, page_of(denied))
+    context.database.write_now(lambda session: session.execute(update(FilledForm).values(values_sealed=b"x" * 64)))
+    assert (await request(gate, call(), denied)).status_code == 422
+
+
+async def test_of_two_requests_at_once_one_takes_the_form(
+    gate: httpx2.AsyncClient, ada: Browser, context: Context
+) -> None:
+    """Both rest on denials of the same thing, and both may have found it unused."""
+    denied = [await deny(gate, call()) for _ in range(2)]
+    await fill(ada, page_of(denied[0]))
+    answered: list[int] = []
+
+    async def submit(told: dict[str, Any]) -> None:
+        answered.append((await request(gate, call(), told)).status_code)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            for told in denied:
+                group.start_soon(submit, told)
+    assert sorted(answered) == [202, 422]
+    assert len(tasks_of(context)) == 1
+    assert len(entries(context, "form_used")) == 1
+
+
+async def test_every_field_has_a_label_and_the_page_needs_no_script(gate: httpx2.AsyncClient, ada: Browser) -> None:
+    page = await ada.get(page_of(await deny(gate, call())))
+    form = page.text[page.text.index('action="/desk/forms/') : page.text.rindex("</form>")]
+    ids = re.findall(r'<(?:input|select|textarea) id="(f\d+)" name="(f\d+)"', form)
+    assert len(ids) > 8
+    assert all(one == other for one, other in ids)
+    assert [name for name, _ in _FIELD.findall(form)] == [one for one, _ in ids]
+    described = {name for found in re.findall(r'aria-describedby="([^"]+)"', form) for name in found.split()}
+    assert described <= set(re.findall(r'id="([^"]+)"', form))
+    assert "<script" not in form
+    assert not re.search(r'\son[a-z]+="', page.text)

@@ -205,7 +205,7 @@ def test_both_decisions_are_sent_with_the_one_box_for_a_remark_or_reason() -> No
     page = request_page(DETAIL)
     form = page[page.index('/decision"') : page.index("</form>", page.index('/decision"'))]
     sent = re.findall(r'name="decision" value="(\w+)"', form)
-    assert (sent, page.count('name="decision"'), page.count("<textarea")) == (["approve", "deny"], 2, 1)
+    assert (sent, page.count('name="decision"'), form.count("<textarea")) == (["approve", "deny"], 2, 1)
     assert "Remark or reason (needed to deny)" in form
     assert " required" not in form
 
