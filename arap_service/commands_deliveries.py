@@ -87,7 +87,7 @@ def _line(view: DeliveryView) -> str:
     whose = view.client_id if view.subscription is None else f"subscription {view.subscription}"
     return (
         f"{view.id}  {format_instant(view.created_at)}  {view.status}{what}  {view.event} of {view.request_id}  "
-        f"{view.attempts} attempts  {visible(whose)} {visible(view.endpoint)}"
+        f"{view.attempts} {'attempt' if view.attempts == 1 else 'attempts'}  {visible(whose)} {visible(view.endpoint)}"
     )
 
 

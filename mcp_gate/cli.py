@@ -57,7 +57,9 @@ app.command("approver")(approver_command)
 Config = Annotated[Path, typer.Option("--config", help="YAML file with the gate's settings.")]
 TokenFile = Annotated[Path | None, typer.Option(help="File that holds the bearer token.")]
 TokenEnv = Annotated[str | None, typer.Option(help="Environment variable that holds the bearer token.")]
-Records = Annotated[Path | None, typer.Option("--records", help="Directory in which task ids are kept.")]
+Records = Annotated[
+    Path | None, typer.Option("--records", help="Where task ids are kept; by default ~/.local/state/mcp-gate/tasks.")
+]
 
 
 @app.command()
@@ -99,7 +101,9 @@ def migrate(config: Config) -> None:
 def call(
     server: Annotated[str, typer.Argument(help="URL of the MCP server, or the command that starts it.")],
     tool: Annotated[str, typer.Argument(help="Name of the tool.")],
-    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments as key=value.")] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Arguments as key=value; JSON, unless the tool wants text.")
+    ] = None,
     *,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the task's end.")] = True,
     token_file: TokenFile = None,

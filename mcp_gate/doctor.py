@@ -90,7 +90,9 @@ def _files(settings: GateSettings, config: Path) -> Iterator[Finding]:
 def _database(url: str) -> Finding:
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():
-        return Finding("database", State.FAILED, f"{parsed.database} does not exist", "run mcp-gate migrate")
+        return Finding(
+            "database", State.FAILED, f"{parsed.database} does not exist", "start the gate, or run mcp-gate migrate"
+        )
     try:
         migrate.check(url)
     except (StoreUnavailable, migrate.SchemaOutdated) as error:
@@ -145,7 +147,7 @@ async def _keys(issuer: str, url: str, http: httpx2.AsyncClient) -> Finding:
     except (httpx2.HTTPError, ValueError, TypeError, KeyError, JoseError) as error:
         says = f"its key set cannot be had ({type(error).__name__}), so every token of it is refused"
         return Finding(name, State.FAILED, says, "check jwks_uri")
-    return Finding(name, State.OK, f"{count} keys")
+    return Finding(name, State.OK, f"{count} {'key' if count == 1 else 'keys'}")
 
 
 async def _callback(endpoint: str, http: httpx2.AsyncClient) -> Finding:
@@ -166,7 +168,9 @@ async def _upstream(name: str, upstream: Upstream, http: httpx2.AsyncClient) -> 
         here = Path(upstream.cwd or ".")  # where the gateway starts it
         named = str(here / upstream.command) if "/" in upstream.command else upstream.command
         if shutil.which(named, path=upstream.env.get("PATH")) is None:
-            return Finding(name, State.FAILED, f"the command {upstream.command} is not found", "install it")
+            return Finding(
+                name, State.FAILED, f"the command {upstream.command} is not found", "install it or give its path"
+            )
         return Finding(name, State.OK, f"the command {upstream.command} is there")
     try:
         await http.get(str(upstream.url), headers={"accept": "text/event-stream, application/json"})

@@ -154,7 +154,9 @@ def require_command(upstream: UpstreamSettings, *, key: str = "upstream") -> Non
     here = Path(upstream.cwd or ".")
     named = str(here / upstream.command) if "/" in upstream.command else upstream.command
     if shutil.which(named, path=upstream.env.get("PATH")) is None:
-        raise ConfigurationInvalid(f"{key}.command: {upstream.command} is not a program that can be run")
+        raise ConfigurationInvalid(
+            f"{key}.command: {upstream.command} is not a program that can be run; install it or give its path"
+        )
 
 
 def http_app(gateway: Gateway, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Starlette:

@@ -32,10 +32,15 @@ class Target:
     server: str
     token: str | None = None
 
+    @property
+    def over_http(self) -> bool:
+        """Whether `server` is a URL, and no command."""
+        return self.server.startswith(("http://", "https://"))
+
     @asynccontextmanager
     async def connect(self, extension: TasksExtension, refused: list[int]) -> AsyncIterator[Client]:
         """A client with the tasks extension; the HTTP status of every refusal of the token goes to `refused`."""
-        if not self.server.startswith(("http://", "https://")):
+        if not self.over_http:
             command, *arguments = shlex.split(self.server)
             async with Client(StdioServerParameters(command=command, args=arguments), extensions=[extension]) as client:
                 yield client
@@ -128,6 +133,8 @@ class TaskCommands:
         if isinstance(error, MCPError):
             return f"the server answered with an error: {error}"
         what = type(error).__name__
+        if isinstance(error, FileNotFoundError | PermissionError) and not self._target.over_http:
+            return f"cannot start the server {self._target.server!r} ({what}); give a URL, or a command that can be run"
         return f"cannot talk to the server at {self._target.server} ({what}); is it running, and the address right?"
 
     def _created(self, created: CreatedTask, tool: str) -> int:

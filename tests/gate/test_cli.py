@@ -193,6 +193,7 @@ async def test_call_warns_of_a_repetition_only_where_the_tool_may_have_run(
     ("arguments", "named"),
     [
         (["call", "http://127.0.0.1:9/mcp", "read", "account=a"], "cannot talk to the server"),
+        (["call", "no-such-program --now", "read"], "cannot start the server 'no-such-program --now'"),
         (["task", "get", "tsk_1"], "--server"),
         (["call", "http://127.0.0.1:9/mcp", "read", "--token-env", "NOT_SET_ANYWHERE"], "NOT_SET_ANYWHERE"),
         (["call", "http://127.0.0.1:9/mcp", "read", "--token-file", "/nonexistent"], "/nonexistent"),

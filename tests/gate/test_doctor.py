@@ -73,7 +73,7 @@ async def test_a_missing_key_file_and_a_database_that_was_not_prepared_are_found
         await file.unlink()
     told = await found(given, tmp_path)
     assert told["key_file"].state is State.FAILED
-    assert told["database"].fix == "run mcp-gate migrate"
+    assert told["database"].fix == "start the gate, or run mcp-gate migrate"
     assert [file.name async for file in anyio.Path(tmp_path).iterdir()] == ["gate.yaml"]
 
 
@@ -179,7 +179,7 @@ async def test_an_upstream_that_is_not_there_is_found(tmp_path: Path) -> None:
 
     upstreams = {"git": {"command": "no-such-command"}, "web": {"url": "https://mcp.example/mcp"}}
     told = await found(settings(tmp_path, upstreams=upstreams), tmp_path, other=refuse)
-    assert told["upstreams.git"].fix == "install it"
+    assert told["upstreams.git"].fix == "install it or give its path"
     assert told["upstreams.web"].says == "it cannot be reached (ConnectError)"
     there = {"command": shutil.which("python3")}
     assert await found(settings(tmp_path, upstream=there), tmp_path) == {}
