@@ -187,6 +187,9 @@ def test_a_problem_type_is_one_of_the_seven_or_ours() -> None:
         "rate-limited": 429,
         "ineligible-approver": 403,
         "stale-version": 409,
+        "not-found": 404,
+        "search-unsupported": 501,
+        "upstream-unavailable": 503,
     }
 
 
