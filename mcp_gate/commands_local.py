@@ -90,6 +90,8 @@ def approver_command(
     hashed = hashlib.sha256(secret.encode()).hexdigest()
     typer.echo(f"Give this secret to {name}; it is shown once: {secret}", err=True)
     typer.echo(f"local:\n  approvers:\n    {json.dumps(name)}:\n      secret_hash: sha256:{hashed}")
+    rule = f"- {{tools: [some_tool], decision: request, approvers: [{json.dumps(name)}]}}"
+    typer.echo(f"  # A rule that lets this approver decide:\n  # rules:\n  #   {rule}")
 
 
 def _local(config: Path) -> tuple[GateSettings, Local]:

@@ -13,11 +13,13 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
+import yaml
 from mcp.server.mcpserver import MCPServer
 
 from mcp_gate.cli import run_command
 from mcp_gate.extension import Gate
 from mcp_gate.settings import load_settings
+from mcp_gate.settings_local import Local
 from tests.gate.local.desk import LOCAL, SECRET
 from tests.gate.upstream_server import add_tools
 from tests.gate.world import World, connected, create, get_raw, tasks_client
@@ -155,6 +157,9 @@ def test_a_new_approver_gets_a_secret_that_the_settings_hold_only_as_a_hash(
     assert len(secret) >= 43
     assert secret not in told.out
     assert "secret_hash: sha256:" in told.out
+    uncommented = told.out.replace("  # rules:", "  rules:").replace("  #   -", "    -")
+    local = Local.model_validate(yaml.safe_load(uncommented)["local"])
+    assert local.rules[0].approvers == tuple(local.approvers) == ("rita",)
 
 
 @pytest.mark.parametrize("command", [("pending",), ("decide", "lreq_1", "--approve", "--as", "rita")])
