@@ -148,7 +148,7 @@ def chains(session: Session) -> list[str]:
 
 def count(session: Session) -> int:
     """How many entries there are in all chains."""
-    return session.execute(select(func.count()).select_from(AuditEntry)).scalar_one()
+    return int(session.execute(select(func.count()).select_from(AuditEntry)).scalar_one())
 
 
 def as_json(entry: AuditEntry) -> dict[str, JsonValue]:

@@ -217,9 +217,10 @@ def bound_transactions(engine: Engine, *, busy_seconds: float, frozen_seconds: f
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
+        connection.autocommit = True  # for the whole session, so in no transaction
         for name, seconds in bounds.items():
             connection.execute(f"SET {name} = {int(seconds * 1000)}")
-        connection.commit()
+        connection.autocommit = False
 
 
 def sqlite_engine(url: URL, *, begin: str, size: int, busy_seconds: float, foreign_keys: bool = True) -> Engine:

@@ -211,14 +211,7 @@ def map_call(
     own: Json = {SERVER: server}
     if pointer is None:
         own[ARGUMENTS_HASH] = arguments_hash(arguments)  # PEP-24
-    entries = [
-        {
-            **entry,
-            "subject": _acted_for(entry["subject"], principal.delegation),
-            "context": {**entry.get("context", {}), **own},
-        }
-        for entry in resolved.entries()
-    ]
+    entries = [_completed(entry, own, delegation=principal.delegation) for entry in resolved.entries()]
     first = entries[0]
     bound = CallBinding(
         server=server,
@@ -238,6 +231,11 @@ def map_call(
     if pointer is None:
         _check_digest(bound)
     return bound
+
+
+def _completed(entry: Json, own: Json, *, delegation: Any) -> Json:
+    context = {**entry.get("context", {}), **own}
+    return {**entry, "subject": _acted_for(entry["subject"], delegation), "context": context}
 
 
 def _acted_for(subject: Json, delegation: Any) -> Json:

@@ -11,7 +11,7 @@ from sqlalchemy.engine import make_url
 from arap_service.backup import NotBackedUp, back_up, pg_dump
 from arap_service.store import migrate
 from arap_service.store.database import Database
-from arap_service.store.tables import Person
+from arap_service.store.people_tables import Person
 from tests.clock import START
 from tests.test_cli import config_of, dev, failure, prepared, run
 

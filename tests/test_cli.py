@@ -130,6 +130,7 @@ def test_dev_agent_gets_a_token_for_the_gate_that_the_written_settings_expect(de
     """What `arap init --dev` writes for the other half fits: audience, issuer, and the gate's own secret."""
     gate = mcp_gate.load_settings(dev / "gate.yaml")
     secrets = json.loads((dev / "secrets.json").read_text())
+    assert gate.backend is not None
     assert gate.backend.client_secret is not None
     assert gate.backend.client_secret.get_secret_value() == secrets["clients"]["gate"]
     config = config_of(dev)

@@ -14,7 +14,7 @@ from arap_service.jwks import KeysUnavailable
 from arap_service.outbound import Outbound
 from arap_service.settings import Settings
 from arap_service.store.database import Database
-from arap_service.store.tables import Membership, Person
+from arap_service.store.people_tables import Membership, Person
 from arap_service.surroundings import utc_now
 from tests.peers import POLICY
 from tests.service import CALLBACK, CALLBACK_KEY, settings_for

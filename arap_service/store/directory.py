@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlmodel import col, delete
 
 from arap_service.store.database import WriteSession
-from arap_service.store.tables import Account, Identity, Membership, Person, WebSession
+from arap_service.store.people_tables import Account, Identity, Membership, Person, WebSession
 
 
 def put_person(

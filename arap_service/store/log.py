@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, and_, func, or_, select, text
+from sqlalchemy import ColumnElement, and_, func, or_, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col
 from sqlmodel import select as select_rows
@@ -75,14 +75,14 @@ def placed_entries(
 ) -> Sequence[Placed]:
     """Places in their order, each with its entry, or None where the entry is gone; conditions on the entry or place."""
     same = and_(col(AuditEntry.chain) == col(AuditPlace.chain), col(AuditEntry.seq) == col(AuditPlace.seq))
-    rows: Sequence[Row[Any]] = session.execute(
+    rows: Sequence[Any] = session.execute(
         select(AuditPlace, AuditEntry)
         .join(AuditEntry, same, isouter=True)
         .where(col(AuditPlace.position) > after, col(AuditPlace.position) <= until, *conditions)
         .order_by(col(AuditPlace.position))
         .limit(limit)
     ).all()
-    return [(place, entry) for place, entry in rows]
+    return [(row[0], row[1]) for row in rows]
 
 
 # Checkpoints

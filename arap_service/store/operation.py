@@ -12,7 +12,8 @@ from sqlalchemy import Integer, bindparam, column, func, or_, select, table, tex
 from sqlmodel import Session, col
 
 from arap_service.store.log import last_checkpoint, last_position
-from arap_service.store.tables import Delivery, Membership, Person, SigningKey, Task
+from arap_service.store.people_tables import Membership, Person
+from arap_service.store.tables import Delivery, SigningKey, Task
 
 _VERSIONS = table("service_version", column("version_num"))
 _MORE_OPEN: Final = (  # made once, since making it takes longer than running it

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import or_
 from sqlmodel import Session, col, select
 
-from arap_service.store.tables import Account, Identity, Membership, Person
+from arap_service.store.people_tables import Account, Identity, Membership, Person
 
 
 def find_person(session: Session, person_id: str) -> Person | None:

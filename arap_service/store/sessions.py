@@ -6,7 +6,7 @@ from sqlalchemy import delete, or_, update
 from sqlmodel import Session, col, select
 
 from arap_service.store.database import WriteSession
-from arap_service.store.tables import Account, Person, WebSession
+from arap_service.store.people_tables import Account, Person, WebSession
 
 
 def account_by_login(session: Session, login: str) -> Account | None:

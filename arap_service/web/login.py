@@ -17,8 +17,8 @@ from starlette.responses import RedirectResponse, Response
 
 from arap_service import audit
 from arap_service.store.database import ReadSession, WriteSession
+from arap_service.store.people_tables import Account
 from arap_service.store.sessions import account_by_login, active_person, replace_password_hash
-from arap_service.store.tables import Account
 from arap_service.web import sessions
 from arap_service.web.edge import READING, DeskRoute, Visit, visit
 from arap_service.web.passwords import hash_password, is_outdated, is_password

@@ -14,13 +14,13 @@ from starlette.responses import Response
 
 from arap_service.context import Context
 from arap_service.store.database import WriteSession
+from arap_service.store.people_tables import Account, WebSession
 from arap_service.store.sessions import (
     remove_stale_web_sessions,
     remove_web_session,
     touch_web_session,
     web_session,
 )
-from arap_service.store.tables import Account, WebSession
 from arap_service.web.security import form_token
 
 COOKIE: Final = "__Host-arap-desk"

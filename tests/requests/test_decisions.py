@@ -27,7 +27,8 @@ from arap_service.keys import APPROVAL_TYP
 from arap_service.protocol.arap import format_instant
 from arap_service.protocol.canonical import binding_hash, strict_loads
 from arap_service.records import task_seal
-from arap_service.store.tables import Approval, Delivery, Person, Vote
+from arap_service.store.people_tables import Person
+from arap_service.store.tables import Approval, Delivery, Vote
 from tests.clock import START
 from tests.requests.world import CALLBACK, GATE, READER, RISK_ENGINE, World, machine, person, question
 

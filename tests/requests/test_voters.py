@@ -9,7 +9,7 @@ import pytest
 
 from arap_service.domain.errors import IneligibleApprover
 from arap_service.store.database import WriteSession
-from arap_service.store.tables import Account, Identity, Membership, Person
+from arap_service.store.people_tables import Account, Identity, Membership, Person
 from tests.clock import START
 from tests.requests.world import World, person, question
 

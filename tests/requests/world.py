@@ -20,7 +20,8 @@ from arap_service.protocol.canonical import TOOL_CALL, Tuple4, arguments_hash, b
 from arap_service.records import new_denial
 from arap_service.requests import Submitted
 from arap_service.store.database import WriteSession
-from arap_service.store.tables import AuditEntry, Identity, Membership, Person, Task
+from arap_service.store.people_tables import Identity, Membership, Person
+from arap_service.store.tables import AuditEntry, Task
 from arap_service.views import RequestDetail
 from tests.clock import FakeClock
 from tests.service import GATE_SCOPES, RESOLVER_SCOPES, service_context, settings_for

@@ -19,7 +19,8 @@ from sqlmodel import Session, col, select
 from arap_service.domain.errors import InvalidRequest
 from arap_service.store import migrate
 from arap_service.store.database import Database, StoreUnavailable, WriteSession, patience, prepare_file, use_wal
-from arap_service.store.tables import Person, Task
+from arap_service.store.people_tables import Person
+from arap_service.store.tables import Task
 from tests.clock import START, FakeClock
 from tests.databases import Databases
 from tests.store.rows import a_task

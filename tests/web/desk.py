@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from arap_service.context import Context
 from arap_service.protocol.canonical import TOOL_CALL, arguments_hash
 from arap_service.store.database import WriteSession
-from arap_service.store.tables import Account, Identity, Membership, Person
+from arap_service.store.people_tables import Account, Identity, Membership, Person
 from tests.service import bearer, http
 
 PASSWORD: Final = "a long enough password"

@@ -10,7 +10,7 @@ from sqlmodel import select
 from arap_service.audit import Verified, entries_of, verify_chain
 from arap_service.context import Context
 from arap_service.store.database import WriteSession
-from arap_service.store.tables import Account, Person, WebSession
+from arap_service.store.people_tables import Account, Person, WebSession
 from arap_service.web import sessions
 from arap_service.web.login import LOGIN_CHAIN, TOO_MANY, WRONG
 from arap_service.web.passwords import is_outdated, is_password
