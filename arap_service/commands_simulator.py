@@ -65,8 +65,7 @@ def simulate(
     settings, auth = _directed(config, director, secrets_file=secrets_file)
     count = None if effects is None else lambda: _lines(effects)
     targets = [
-        (scenario, Target(target, template, trigger=_trigger(trigger, scenario), count=count))
-        for scenario in chosen
+        (scenario, Target(target, template, trigger=_trigger(trigger, scenario), count=count)) for scenario in chosen
     ]
     pace = Pace(patience=patience, settle=settle)
     try:
