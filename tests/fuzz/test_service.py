@@ -24,7 +24,7 @@ def test_every_answer_to_valid_and_invalid_calls_is_described_and_none_is_a_faul
     assert found.faults == {}
     assert {operation for operation, _ in found.answers} == described
     assert found.took("POST /access/v1/request", 202) or found.took("POST /access/v1/request", 201)
-    assert found.took("GET /access/v1/request/{task_id}", 401)
+    assert {200, 400, 401, 403, 404, 409} <= {status for _, status in found.answers}
 
 
 def test_an_answer_that_is_not_described_is_found(databases: Databases, tmp_path: Path) -> None:
@@ -34,10 +34,8 @@ def test_an_answer_that_is_not_described_is_found(databases: Databases, tmp_path
         few = ("/metrics", "/jwks.json", "/resolver/v1/deliveries", "/resolver/v1/deliveries/{delivery_id}")
         wrong = copy.deepcopy(service.document)
         wrong["paths"] = {path: wrong["paths"][path] for path in few}
-        del wrong["paths"]["/metrics"]["get"]["responses"]["401"]
+        wrong["paths"]["/metrics"]["get"]["responses"] = {"204": {"description": "Nothing"}}
         wrong["paths"]["/jwks.json"]["get"]["responses"]["200"]["content"] = {"text/html": {}}
         found = service.explore(calls=1, seed=1, document=wrong)
-    assert set(found.faults) == {
-        ("GET /metrics", "UndefinedStatusCode at 401"),
-        ("GET /jwks.json", "UndefinedContentType at 200"),
-    }
+    assert ("GET /metrics", "UndefinedStatusCode at 200") in found.faults
+    assert ("GET /jwks.json", "UndefinedContentType at 200") in found.faults
