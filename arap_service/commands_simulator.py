@@ -88,7 +88,11 @@ async def _play(
     targets: Sequence[tuple[Scenario, Target]], identifier: str, *, auth: httpx2.Auth, pace: Pace
 ) -> list[Played]:
     async with httpx2.AsyncClient(base_url=identifier, auth=auth, trust_env=False) as control:
-        return [await play(scenario, control, target, pace=pace) for scenario, target in targets]
+        played = []
+        for scenario, target in targets:
+            typer.echo(f"{scenario.name}: watching, for {pace.patience:g} seconds at most ...", err=True)
+            played.append(await play(scenario, control, target, pace=pace))
+        return played
 
 
 def _chosen(names: Sequence[str]) -> list[Scenario]:

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -53,6 +54,24 @@ app.command()(explain)
 app.command()(pending)
 app.command("decide")(decide_command)
 app.command("approver")(approver_command)
+
+
+def _show_version(asked: bool) -> None:  # noqa: FBT001 - typer's own signature
+    if asked:
+        typer.echo(f"mcp-gate {metadata.version('arap')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Approvals for MCP tool calls."""
+    del version
+
 
 Config = Annotated[Path, typer.Option("--config", help="YAML file with the gate's settings.")]
 TokenFile = Annotated[Path | None, typer.Option(help="File that holds the bearer token.")]

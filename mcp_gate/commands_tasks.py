@@ -41,7 +41,7 @@ def list_command(
         return
     for row in rows:
         state = row["phase"] if row["ending"] is None else f"{row['phase']} ({row['ending']})"
-        due = "" if row["next_due"] is None else f"  due {_plain(row['next_due'])}"
+        due = "" if row["next_due"] is None else f"  next look {_plain(row['next_due'])}"
         typer.echo(_visible(f"{_plain(row['created_at'])}  {state:12}  {row['id']}  {row['tool']}  {row['sub']}{due}"))
     if not rows:
         typer.echo("No task is open." if phase is None and tool is None else "There is no such task.")

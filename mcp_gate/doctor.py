@@ -81,7 +81,8 @@ def _files(settings: GateSettings, config: Path) -> Iterator[Finding]:
         load_ring(settings.key_file, create=False)
         yield Finding("key_file", State.OK, "the keys that seal the database can be read")
     except ConfigurationInvalid as error:
-        yield Finding("key_file", State.FAILED, str(error).removeprefix("key_file: "))
+        says, _, fix = str(error).removeprefix("key_file: ").partition("; ")
+        yield Finding("key_file", State.FAILED, says, "start the gate, or " + fix if fix.startswith("run ") else None)
     for name, path in (("settings", config), ("key_file", settings.key_file)):
         if os.name == "posix" and path.exists() and path.stat().st_mode & _OTHERS:
             yield Finding(name, State.WARNING, f"others on this machine can read {path}", f"run chmod 600 {path}")

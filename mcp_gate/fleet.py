@@ -153,7 +153,9 @@ class Fleet:
         index, inner = _position(cursor, most=len(self._members))
         while index < len(self._members):
             member = self._members[index]
-            found = await self._page_of(member, page_of(inner)) if member.offers(capability) else None
+            found = None
+            if member.offers(capability):
+                found = await self._page_of(member, page_of(inner), is_first=inner is None)
             if found is not None:
                 following = found.pop("nextCursor", None)
                 if isinstance(following, str):
@@ -167,14 +169,16 @@ class Fleet:
         later = range(index, len(self._members))
         return next((place for place in later if self._members[place].offers(capability)), None)
 
-    async def _page_of(self, member: Member, request: types.Request[Any, Any]) -> Json | None:
+    async def _page_of(self, member: Member, request: types.Request[Any, Any], *, is_first: bool) -> Json | None:
         try:
             return member.prefix.listing(await member.upstream.call(request))
         except NotReceived:
             log.warning("upstream_left_out", server=member.prefix.server)
         except MCPError as error:
             if error.code != types.METHOD_NOT_FOUND:
-                raise
+                if not is_first:  # the middle of a listing is no place to leave a part of it out
+                    raise
+                log.warning("upstream_left_out", server=member.prefix.server, code=error.code)
         return None
 
     @asynccontextmanager

@@ -18,10 +18,9 @@ from pydantic import JsonValue
 
 from mcp_gate.backend import (
     Accepted,
+    AnswerRefused,
     ApprovalBackend,
     BackendStatus,
-    BackendUnavailable,
-    DecisionPointUnavailable,
     Denial,
     Handle,
     Permit,
@@ -32,7 +31,6 @@ from mcp_gate.lifecycle import Ending, Phase
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-_UNAVAILABLE: Final = (DecisionPointUnavailable, BackendUnavailable)
 
 
 class Metrics:
@@ -65,11 +63,12 @@ class Metrics:
     @contextmanager
     def exchange(self, kind: str) -> Iterator[None]:
         """Measure one exchange; what it raises goes on."""
-        began, answered = self._seconds(), True
+        began, answered = self._seconds(), False
         try:
             yield
-        except _UNAVAILABLE:
-            answered = False
+            answered = True
+        except AnswerRefused:
+            answered = True
             raise
         finally:
             self.is_backend_answering = answered

@@ -324,7 +324,7 @@ def parse_settings(document: dict[str, Any], *, source: str = "settings") -> Gat
 
 def _problem(error: Any) -> str:
     key = ".".join(str(part) for part in error["loc"])
-    message = str(error["msg"]).removeprefix("Value error, ")
+    message = str(error["msg"]).removeprefix("Value error, ").replace("valid tuple", "list")
     return f"{key}: {message}" if key else message
 
 

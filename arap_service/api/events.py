@@ -29,6 +29,7 @@ HEARTBEAT_SECONDS: Final = 10.0
 """How long nothing is said at most; also how long a lost wake-up delays an event."""
 STREAM_FOR: Final = timedelta(minutes=5)
 MOST_STREAMS: Final = 200
+MOST_OF_ONE: Final = 20
 _COME_BACK_MS: Final = 1000
 _COME_BACK_SECONDS: Final = 5
 
@@ -43,20 +44,24 @@ class Streams:
 
     def __init__(self) -> None:
         self.is_closing = False
-        self._open: set[Subscription] = set()
+        self._open: dict[Subscription, str] = {}
 
     @property
     def count(self) -> int:
         """How many are open."""
         return len(self._open)
 
-    def add(self, subscription: Subscription) -> None:
+    def is_full(self, principal: str) -> bool:
+        """Whether this caller, or all callers together, have as many open as may be."""
+        return len(self._open) >= MOST_STREAMS or list(self._open.values()).count(principal) >= MOST_OF_ONE
+
+    def add(self, subscription: Subscription, principal: str) -> None:
         """One more is open."""
-        self._open.add(subscription)
+        self._open[subscription] = principal
 
     def remove(self, subscription: Subscription) -> None:
         """It is open no longer."""
-        self._open.discard(subscription)
+        self._open.pop(subscription, None)
 
     def close(self) -> None:
         """Have all of them end at once, because the service stops."""
@@ -89,7 +94,7 @@ async def events(request: Request, caller: CallerDep, ctx: ContextDep) -> Respon
     if len(given) > 1:
         raise InvalidRequest("There may be only one Last-Event-ID.", pointer="/Last-Event-ID")
     position = await beginning(ctx, caller, given[0] if given else None)
-    if streams.count >= MOST_STREAMS:
+    if streams.is_full(caller.principal):
         raise RateLimited(retry_after=_COME_BACK_SECONDS)
     body = _stream(ctx, caller, position, streams=streams)
     return StreamingResponse(body, media_type="text/event-stream", headers={**NO_STORE, "X-Accel-Buffering": "no"})
@@ -98,7 +103,7 @@ async def events(request: Request, caller: CallerDep, ctx: ContextDep) -> Respon
 async def _stream(ctx: Context, caller: Caller, position: int, *, streams: Streams) -> AsyncIterator[str]:
     ends = ctx.clock() + STREAM_FOR
     with ctx.database.subscribe(REQUESTS) as subscription:
-        streams.add(subscription)
+        streams.add(subscription, caller.principal)
         try:
             yield f"retry: {_COME_BACK_MS}\n{_mark(position)}"
             while not streams.is_closing and ctx.clock() < ends:

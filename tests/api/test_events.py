@@ -215,6 +215,21 @@ async def test_too_many_streams_are_told_to_come_back(live: Live, monkeypatch: p
 
 
 @pytest.mark.anyio
+async def test_streams_of_one_caller_leave_room_for_those_of_others() -> None:
+    streams = stream.Streams()
+    held: list[Any] = [object() for _ in range(stream.MOST_OF_ONE)]
+    for subscription in held:
+        streams.add(subscription, "iss|one")
+    assert streams.is_full("iss|one")
+    assert not streams.is_full("iss|other")
+    streams.remove(held[0])
+    assert not streams.is_full("iss|one")
+    for number in range(stream.MOST_STREAMS):
+        streams.add(held[0] if number == 0 else object(), f"iss|{number}")  # type: ignore[arg-type]
+    assert streams.is_full("iss|other")
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("given", ["x", "-1", "999999", "1e3", "٣", "9" * 30, ""])
 async def test_event_that_never_was_is_no_place_to_go_on_from(live: Live, given: str) -> None:
     headers = {**peers(live.context).authenticated("reader"), "Last-Event-ID": given.encode()}

@@ -21,8 +21,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcp_gate.fleet import _cursor
 from mcp_gate.proxy import build
 from mcp_gate.settings import ConfigurationInvalid
+from mcp_gate.upstream import Upstream
 from tests.gate.eras import HandshakeEra, Replaceable
 from tests.gate.gateways import ROOT, HttpGateway, http_gateway, stdio_upstream
 from tests.gate.live import serving
@@ -282,6 +284,29 @@ async def test_a_server_that_is_away_takes_nothing_from_the_others_and_comes_bac
                 assert await anext(subscription) == ToolsListChanged()
         assert not (await client.call_tool("notes_read", {"account": "a"})).is_error
         assert [str(found.uri) for found in (await client.list_resources()).resources] == [f"notes+{NOTE}"]
+
+
+async def test_a_server_whose_listing_fails_takes_nothing_from_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only at the beginning of its part: in the middle, what was left out would pass for all there is."""
+    sent = Upstream.call
+    broken: list[str] = []
+
+    async def call(self: Upstream, request: types.Request[Any, Any], **more: Any) -> dict[str, Any]:
+        if isinstance(request, types.ListToolsRequest) and self._settings.url is not None and broken:
+            raise MCPError(code=types.INTERNAL_ERROR, message="the notes are broken")
+        return await sent(self, request, **more)
+
+    monkeypatch.setattr(Upstream, "call", call)
+    async with before_two(world) as gateway, gateway.client(tasks_client()) as client:
+        names = {tool.name.partition("_")[0] for tool in (await client.list_tools()).tools}
+        assert names == {"notes"}
+        broken.append("now")
+        names = {tool.name.partition("_")[0] for tool in (await client.list_tools(cursor=_cursor(0, None))).tools}
+        assert names == {"bank"}
+        with pytest.raises(MCPError, match="notes are broken"):
+            await client.list_tools(cursor=_cursor(0, "in the middle"))
 
 
 async def test_a_server_that_keeps_silent_does_not_hold_up_the_others(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mcp_gate.backend import BackendUnavailable, DecisionPointUnavailable, Denial, Permit
+from mcp_gate.backend import AnswerRefused, BackendUnavailable, DecisionPointUnavailable, Denial, Handle, Permit
 from mcp_gate.backend_kit import CHECKS, Check
 from mcp_gate.database import Database
 from mcp_gate.figures import Figures, Open
@@ -65,6 +65,22 @@ async def test_a_backend_that_does_not_answer_is_counted_and_remembered(clock: F
     found = samples(metrics)
     assert found["mcp_gate_decisions_total", ("unavailable", "false")] == 1
     assert found["mcp_gate_backend_seconds_count", ("false", "submit")] == 1
+
+
+async def test_an_exchange_that_breaks_is_not_answered_and_a_refusal_is(clock: FakeClock) -> None:
+    def broken(*_: Any) -> Permit:
+        raise RuntimeError
+
+    metrics, backend = Metrics(), ForeignBackend(clock, policy=broken, refuses_answers=True)
+    metered = Metered(backend, metrics)
+    with pytest.raises(RuntimeError):
+        await metered.evaluate({})
+    with pytest.raises(AnswerRefused):
+        await metered.answer(Handle("t", "s"), 1, {})
+    found = samples(metrics)
+    assert found["mcp_gate_backend_seconds_count", ("false", "evaluate")] == 1
+    assert found["mcp_gate_decisions_total", ("unavailable", "false")] == 1
+    assert found["mcp_gate_backend_seconds_count", ("true", "answer")] == 1
 
 
 async def test_the_time_of_an_exchange_is_measured(clock: FakeClock) -> None:
