@@ -90,7 +90,8 @@ async def _play(
     async with httpx2.AsyncClient(base_url=identifier, auth=auth, trust_env=False) as control:
         played = []
         for scenario, target in targets:
-            typer.echo(f"{scenario.name}: watching, for {pace.patience:g} seconds at most ...", err=True)
+            if sys.stderr.isatty():
+                typer.echo(f"{scenario.name}: watching, for {pace.patience:g} seconds at most ...", err=True)
             played.append(await play(scenario, control, target, pace=pace))
         return played
 
