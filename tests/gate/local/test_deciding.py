@@ -146,7 +146,9 @@ async def test_what_is_sealed_is_not_in_the_database_in_clear(sqlite_url: str, c
     await desk.know_asker()
     await desk.decide(accepted.handle.task_id, vote(reason="canary-reason"))
     await database.aclose()
-    folder = anyio.Path(sqlite_url.removeprefix("sqlite:///")).parent
-    stored = b"".join([await path.read_bytes() async for path in folder.glob("*.db*")])
+    file = anyio.Path(sqlite_url.removeprefix("sqlite:///"))
+    stored = b"".join(
+        [await path.read_bytes() async for path in file.parent.glob(f"{file.name}*") if await path.is_file()]
+    )
     assert accepted.handle.task_id.encode() in stored
     assert b"canary" not in stored
