@@ -98,12 +98,14 @@ class SimulatorEdge:
     async def _exchange(self, scope: Scope, receive: Receive, send: Send, endpoint: Endpoint, task: str | None) -> None:
         simulator, started = self._simulator, self._simulator.clock.real()
         act, sent = simulator.program.fault_of(endpoint), _Sent(receive)
+        # Counted from here, so that a delay does not grow with the time that the answer takes by itself.
+        due = simulator.clock() + timedelta(seconds=0 if act is None else act.after)
         answer = _instead(act)
         if act is not None and act.name in INSTEAD:
             await sent.drain()
         else:
             answer = await _collected(self._app, scope, sent)
-            answer = await self._spoilt(answer, act, endpoint)
+            answer = await self._spoilt(answer, act, endpoint, due=due)
         is_cut = answer is None or (act is not None and act.name == "lost-answer")
         self._note(scope, sent.body, answer, endpoint, task, act=act, started=started, is_cut=is_cut)
         if answer is None or is_cut:
@@ -111,10 +113,10 @@ class SimulatorEdge:
         else:
             await answer.send(send)
 
-    async def _spoilt(self, answer: _Answer, act: Act | None, endpoint: Endpoint) -> _Answer:
+    async def _spoilt(self, answer: _Answer, act: Act | None, endpoint: Endpoint, *, due: datetime) -> _Answer:
         match None if act is None else act.name:
-            case "slow" if act is not None:
-                await self._simulator.until(self._simulator.clock() + timedelta(seconds=act.after))
+            case "slow":
+                await self._simulator.until(due)
             case "garbage":
                 garbled = answer.with_body(b'{"task": {"id": "task_')
                 garbled.status = 200
