@@ -12,7 +12,8 @@ import typer
 
 from arap_service.backup import NotBackedUp, back_up
 from arap_service.command_line import DEFAULT_CONFIG, Config, fail, failing_clearly
-from arap_service.doctor import State, diagnose, get
+from arap_service.doctor import State, diagnose
+from arap_service.jwks import fetch
 from arap_service.policy_explain import explain, question_of, read_rules, told
 from arap_service.protocol.authzen import InvalidShape, tuple_of
 from arap_service.protocol.canonical import InvalidJson, strict_loads
@@ -33,7 +34,7 @@ def doctor_command(config: Config = DEFAULT_CONFIG, *, as_json: AsJson = False) 
     """Look for what does not work or is not safe: one line each with what to do; status 1 if anything has failed."""
     with failing_clearly():
         settings = load_settings(config)
-        found = asyncio.run(diagnose(settings, config=config, clock=utc_now, get=get, outbound=guarded(settings)))
+        found = asyncio.run(diagnose(settings, config=config, clock=utc_now, get=fetch, outbound=guarded(settings)))
     failed = sum(finding.state is State.FAILED for finding in found)
     if as_json:
         typer.echo(json.dumps([finding.as_json() for finding in found], indent=2, ensure_ascii=False))

@@ -8,21 +8,20 @@ line with what to do about it; values of secrets are never among them. What prev
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 import anyio.to_thread
-import httpx2
 
 from arap_service.domain.callers import Scope
 from arap_service.domain.policy import Policy, Step
 from arap_service.domain.policy_load import PolicyInvalid, load_policy
-from arap_service.jwks import MAX_BYTES, KeysUnavailable, parse_keys
+from arap_service.jwks import Fetched, KeysUnavailable, parse_keys
 from arap_service.key_file import load_ring
 from arap_service.keys import Clock
 from arap_service.outbound import DestinationRefused, Outbound
@@ -60,38 +59,7 @@ class Finding:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """The answer to a GET: its body, and when it was made by the clock of whoever answered."""
-
-    body: bytes
-    at: datetime | None
-
-
 Get = Callable[[str], Awaitable[Fetched]]
-
-
-async def get(url: str) -> Fetched:
-    """GET `url` without redirects, within five seconds and the size of a key set.
-
-    Raises:
-        KeysUnavailable: No such answer came.
-    """
-    try:
-        async with (
-            httpx2.AsyncClient(timeout=5, follow_redirects=False, trust_env=False) as client,
-            client.stream("GET", url, headers={"Accept": "application/json"}) as response,
-        ):
-            body = b""
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > MAX_BYTES:
-                    raise KeysUnavailable("too_large")
-            if response.status_code != 200:
-                raise KeysUnavailable(f"status_{response.status_code}")
-            return Fetched(body, _date(response.headers.get("date")))
-    except httpx2.HTTPError as error:
-        raise KeysUnavailable(type(error).__name__) from None
 
 
 async def diagnose(settings: Settings, *, config: Path, clock: Clock, get: Get, outbound: Outbound) -> list[Finding]:
@@ -284,11 +252,3 @@ def _drift(check: str, whose: str, moment: datetime, *, now: datetime, most: int
         return Finding(check, State.OK, f"this machine and {whose} agree")
     says = f"this machine and {whose} differ by {round(seconds)} seconds"
     return Finding(check, State.FAILED, says, "mend the clocks (NTP); tokens are refused and deadlines are off")
-
-
-def _date(header: str | None) -> datetime | None:
-    try:
-        at = None if header is None else parsedate_to_datetime(header)
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return at if at is None or at.tzinfo is not None else at.replace(tzinfo=UTC)

@@ -7,7 +7,9 @@ and Metadata".
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 import anyio
@@ -32,7 +34,24 @@ class KeysUnavailable(Exception):
         self.code = code
 
 
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The answer to a GET: its body, and when it was made by the clock of whoever answered."""
+
+    body: bytes
+    at: datetime | None
+
+
 async def fetch_keys(url: str, *, seconds: float = 5.0) -> bytes:
+    """The body of what `fetch` gets.
+
+    Raises:
+        KeysUnavailable: No such answer came.
+    """
+    return (await fetch(url, seconds=seconds)).body
+
+
+async def fetch(url: str, *, seconds: float = 5.0) -> Fetched:
     """GET `url`, without redirects, within `seconds` and `MAX_BYTES` in all, however slowly the answer comes.
 
     Raises:
@@ -48,7 +67,7 @@ async def fetch_keys(url: str, *, seconds: float = 5.0) -> bytes:
         raise KeysUnavailable(type(error).__name__) from None
 
 
-async def _get(url: str, seconds: float) -> bytes:
+async def _get(url: str, seconds: float) -> Fetched:
     async with (
         httpx2.AsyncClient(timeout=seconds, follow_redirects=False, trust_env=False) as client,
         client.stream("GET", url, headers={"Accept": "application/json"}) as response,
@@ -60,7 +79,15 @@ async def _get(url: str, seconds: float) -> bytes:
             body += chunk
             if len(body) > MAX_BYTES:
                 raise KeysUnavailable("too_large")
-        return body
+        return Fetched(body, _date(response.headers.get("date")))
+
+
+def _date(header: str | None) -> datetime | None:
+    try:
+        at = None if header is None else parsedate_to_datetime(header)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return at if at is None or at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 class RemoteKeys:

@@ -9,11 +9,10 @@ import anyio
 import typer
 
 from mcp_gate.arap_channel import open_http
-from mcp_gate.doctor import Finding, State, diagnose
+from mcp_gate.doctor import PATIENCE_SECONDS, Finding, State, diagnose
 from mcp_gate.settings import GateSettings, load_settings
 
 UNHEALTHY = 1
-PATIENCE_SECONDS = 5.0
 
 
 def doctor(

@@ -18,6 +18,7 @@ from mcp_gate.database import Database
 from mcp_gate.figures import listed_tasks, shown_task
 from mcp_gate.lifecycle import Phase
 from mcp_gate.settings import ConfigurationInvalid, load_settings
+from mcp_gate.writable import visible
 
 Result = TypeVar("Result")
 Config = Annotated[Path, typer.Option("--config", help="YAML file with the gate's settings.")]
@@ -42,7 +43,7 @@ def list_command(
     for row in rows:
         state = row["phase"] if row["ending"] is None else f"{row['phase']} ({row['ending']})"
         due = "" if row["next_due"] is None else f"  next look {_plain(row['next_due'])}"
-        typer.echo(_visible(f"{_plain(row['created_at'])}  {state:12}  {row['id']}  {row['tool']}  {row['sub']}{due}"))
+        typer.echo(visible(f"{_plain(row['created_at'])}  {state:12}  {row['id']}  {row['tool']}  {row['sub']}{due}"))
     if not rows:
         typer.echo("No task is open." if phase is None and tool is None else "There is no such task.")
 
@@ -78,7 +79,3 @@ def _plain(value: object) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return str(value)
-
-
-def _visible(text: str) -> str:
-    return "".join(char if char.isprintable() else "�" for char in text)

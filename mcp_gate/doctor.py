@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 import anyio.to_thread
 import httpx2
 from joserfc.errors import JoseError
@@ -27,6 +28,7 @@ from mcp_gate.settings_local import Local
 from mcp_gate.settings_tools import Upstream
 
 KEY_SET_LIMIT: Final = 1024 * 1024
+PATIENCE_SECONDS: Final = 5.0
 _OTHERS: Final = 0o077
 
 
@@ -141,21 +143,29 @@ async def _backend(backend: Backend, channel: Channel) -> AsyncIterator[Finding]
 async def _keys(issuer: str, url: str, http: httpx2.AsyncClient) -> Finding:
     name = f"issuers ({issuer})"
     try:
-        response = await http.get(url, headers={"accept": "application/json"})
+        with anyio.fail_after(PATIENCE_SECONDS):  # in all, however slowly the answer comes
+            response = await http.get(url, headers={"accept": "application/json"})
         if response.status_code != 200 or len(response.content) > KEY_SET_LIMIT:
             raise ValueError("not a key set")
         count = len(KeySet.import_key_set(response.json()).keys)
-    except (httpx2.HTTPError, ValueError, TypeError, KeyError, JoseError) as error:
+    except (httpx2.HTTPError, TimeoutError, ValueError, TypeError, KeyError, JoseError) as error:
         says = f"its key set cannot be had ({type(error).__name__}), so every token of it is refused"
         return Finding(name, State.FAILED, says, "check jwks_uri")
     return Finding(name, State.OK, f"{count} {'key' if count == 1 else 'keys'}")
 
 
+async def _status(method: str, url: str, http: httpx2.AsyncClient, **more: Any) -> int:
+    """The status of an answer; its body, which may be a stream of events without an end, is not waited for."""
+    with anyio.fail_after(PATIENCE_SECONDS):
+        async with http.stream(method, url, **more) as response:
+            return response.status_code
+
+
 async def _callback(endpoint: str, http: httpx2.AsyncClient) -> Finding:
     try:
         # Without a signature it is refused, which shows that something listens there.
-        status = (await http.post(endpoint, content=b"{}", headers={"content-type": "application/json"})).status_code
-    except httpx2.HTTPError as error:
+        status = await _status("POST", endpoint, http, content=b"{}", headers={"content-type": "application/json"})
+    except (httpx2.HTTPError, TimeoutError) as error:
         says = f"nothing answers at {endpoint} ({type(error).__name__}); without it the gate polls"
         return Finding("backend.callback", State.WARNING, says, "is the gate running, and is the way to it open?")
     if status < 400 or status == 404 or status >= 500:
@@ -174,8 +184,8 @@ async def _upstream(name: str, upstream: Upstream, http: httpx2.AsyncClient) -> 
             )
         return Finding(name, State.OK, f"the command {upstream.command} is there")
     try:
-        await http.get(str(upstream.url), headers={"accept": "text/event-stream, application/json"})
-    except httpx2.HTTPError as error:
+        await _status("GET", str(upstream.url), http, headers={"accept": "text/event-stream, application/json"})
+    except (httpx2.HTTPError, TimeoutError) as error:
         return Finding(name, State.FAILED, f"it cannot be reached ({type(error).__name__})", "is it running?")
     return Finding(name, State.OK, "it answers")
 

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,7 @@ from packaging.version import Version
 
 ROOT: Final = Path(__file__).parent.parent
 PROJECT: Final = "pyproject.toml"
+NPM: Final = "tests/node/package-lock.json"
 STAMP: Final = "# made from "
 PIN: Final = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?==(?P<version>[^\s;]+)", re.MULTILINE)
 ADDRESS: Final = re.compile(r"://|index-url|find-links|^\s*-e\b|@ ", re.MULTILINE)
@@ -146,8 +147,29 @@ def make(lock: Lock, root: Path = ROOT) -> None:
     (root / lock.path).write_text(f"{stamp(lock, root)}\n{body}", encoding="utf-8")
 
 
-def main() -> int:
-    """Make all locks again, in their order."""
+def npm_problems(root: Path = ROOT) -> Iterator[str]:
+    """Why the lock of the programs from npm may not be used, one sentence each."""
+    text = (root / NPM).read_text(encoding="utf-8")
+    if ADDRESS.search(text):
+        yield f"{NPM} names an address; run: python -m tests.locks npm"
+    for name, row in json.loads(text)["packages"].items():
+        if name and "integrity" not in row:
+            yield f"{NPM} has no hash for {name}"
+
+
+def clean_npm(root: Path = ROOT) -> None:
+    """Take out what npm writes besides names, versions and hashes: where its authors want money sent."""
+    document = json.loads((root / NPM).read_text(encoding="utf-8"))
+    for row in document["packages"].values():
+        row.pop("funding", None)
+    (root / NPM).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Make all locks again, in their order; with `npm`, only clean the one that npm has written."""
+    clean_npm()
+    if list(arguments) == ["npm"]:
+        return 0
     for lock in LOCKS:
         make(lock)
         print(f"{lock.path}: {len(pins((ROOT / lock.path).read_text(encoding='utf-8')))} packages")
@@ -155,4 +177,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

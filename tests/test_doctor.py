@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from arap_service.doctor import Fetched, Finding, State, diagnose
-from arap_service.jwks import KeysUnavailable
+from arap_service.doctor import Finding, State, diagnose
+from arap_service.jwks import Fetched, KeysUnavailable
 from arap_service.outbound import Outbound
 from arap_service.settings import Settings
 from arap_service.store.database import Database

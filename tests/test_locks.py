@@ -1,5 +1,6 @@
 """The locks are current, hashed, and free of addresses; each fault of a lock is found without an index."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,28 @@ def _edit(path: Path, change: Callable[[str], str]) -> None:
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
 def test_a_lock_is_current(lock: Lock) -> None:
     assert list(locks.problems(lock)) == []
+
+
+def test_the_lock_of_npm_is_hashed_and_free_of_addresses() -> None:
+    assert list(locks.npm_problems()) == []
+
+
+def test_each_fault_of_the_lock_of_npm_is_found_and_addresses_are_taken_out(tmp_path: Path) -> None:
+    path = tmp_path / locks.NPM
+    path.parent.mkdir(parents=True)
+    shutil.copy(locks.ROOT / locks.NPM, path)
+    before = path.read_text()
+    document = json.loads(before)
+    name = next(name for name in document["packages"] if name)
+    document["packages"][name]["funding"] = {"url": "https://money.example"}
+    path.write_text(json.dumps(document))
+    assert list(locks.npm_problems(tmp_path)) == [f"{locks.NPM} names an address; run: python -m tests.locks npm"]
+    locks.clean_npm(tmp_path)
+    assert path.read_text() == before
+    document = json.loads(before)
+    del document["packages"][name]["integrity"]
+    path.write_text(json.dumps(document))
+    assert list(locks.npm_problems(tmp_path)) == [f"{locks.NPM} has no hash for {name}"]
 
 
 def test_a_new_dependency_makes_the_lock_stale(copy: Path) -> None:

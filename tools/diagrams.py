@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from arap_service.domain import task
 from arap_service.protocol.arap import TaskStatus
 from mcp_gate import lifecycle
+from tools.marked import replace
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "architecture.md"
 State = TypeVar("State", bound=StrEnum)
@@ -60,12 +61,7 @@ def render(page: str) -> str:
         ValueError: A block is missing from the page.
     """
     for name, drawing in diagrams().items():
-        pattern = re.compile(rf"(<!-- generated: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        blocks = list(pattern.finditer(page))
-        if len(blocks) != 1:
-            raise ValueError(f"the page needs exactly one block {name!r}")
-        (block,) = blocks
-        page = f"{page[: block.start()]}{block[1]}```mermaid\n{drawing}\n```\n{block[2]}{page[block.end() :]}"
+        page = replace(page, name, f"```mermaid\n{drawing}\n```")
     return page
 
 

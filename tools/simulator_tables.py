@@ -3,7 +3,6 @@
 `python -m tools.simulator_tables` rewrites the marked blocks; `--check` only says whether they are current.
 """
 
-import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -11,6 +10,7 @@ from typing import Final
 from arap_service.domain.behaviours import BEHAVIOURS, PARAMETERS, Behaviour
 from arap_service.simulator.judging import CHECKS
 from arap_service.simulator.scenarios import ONE_CALL, SCENARIOS
+from tools.marked import replace
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "simulator.md"
 
@@ -50,12 +50,7 @@ def render(page: str) -> str:
         ValueError: A block is missing from the page.
     """
     for name, table in (("behaviours", behaviours()), ("scenarios", scenarios())):
-        pattern = re.compile(rf"(<!-- generated: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        blocks = list(pattern.finditer(page))
-        if len(blocks) != 1:
-            raise ValueError(f"the page needs exactly one block {name!r}")
-        (block,) = blocks
-        page = f"{page[: block.start()]}{block[1]}{table}\n{block[2]}{page[block.end() :]}"
+        page = replace(page, name, table)
     return page
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,11 +64,30 @@ def _commands() -> Iterator[tuple[int, str]]:
             yield int(entry.name), text
 
 
+INTERRUPTIBLE = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
 @contextmanager
 def waiting_demo(folder: Path) -> Iterator[Demo]:
     """A demonstration that waits for a person; its environments are taken as they are."""
     output = folder / "output"
-    command = ["make", "-o", ".venv/.demo", "-o", ".venv-git/.ready", "demo", f"FOLDER={folder / 'demo'}"]
+    # A shell starts its background jobs with Ctrl-C switched off, which make and all below it would inherit.
+    command = [
+        sys.executable,
+        "-c",
+        INTERRUPTIBLE,
+        "make",
+        "-o",
+        ".venv/.demo",
+        "-o",
+        ".venv-git/.ready",
+        "demo",
+        f"FOLDER={folder / 'demo'}",
+    ]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with output.open("wb") as sink:
         make = subprocess.Popen(

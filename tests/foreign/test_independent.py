@@ -1,7 +1,7 @@
 """Independent mode: each half trusts the other by identifier and key set alone, also while keys are replaced."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from arap_service.keys import Use, rotate
 from arap_service.store import migrate
 from tests.clock import FakeClock
 from tests.databases import Databases
-from tests.foreign.halves import ForeignArapDecisionPoint, ForeignRequestService
+from tests.foreign.halves import ForeignArapDecisionPoint, ForeignRequestService, Signer
 from tests.pdp import GATE, POLICY, claims_of, denied, presenting, question, submission, submitted
 from tests.service import IDENTIFIER, service_context, settings_for
 
@@ -189,11 +189,8 @@ async def test_a_foreign_approval_that_says_something_else_is_worth_nothing(
     assert (await evaluate(ours_decides.ctx, GATE, presenting(question(), approval)))["decision"] is True
 
 
-@pytest.mark.requirement("PDP-34", "PDP-35")
-async def test_a_foreign_decision_point_replaces_its_key_and_no_request_is_refused(
-    ours_requests: Halves, clock: FakeClock
-) -> None:
-    signer = ours_requests.pdp.signer
+async def _replaced(signer: Signer, clock: FakeClock, *, accepted: Callable[[], Awaitable[bool]]) -> None:
+    """Announce a new key, sign with it, withdraw the old one; at no time is anything refused."""
     old, new = signer.current, ""
     for second in HOURS:
         if second == 1800:
@@ -202,8 +199,15 @@ async def test_a_foreign_decision_point_replaces_its_key_and_no_request_is_refus
             signer.current = new
         if second == 3600:
             signer.published.remove(old)
-        assert await ours_requests.decided_there(), second
+        assert await accepted(), second
         clock.advance(STEP)
+
+
+@pytest.mark.requirement("PDP-34", "PDP-35")
+async def test_a_foreign_decision_point_replaces_its_key_and_no_request_is_refused(
+    ours_requests: Halves, clock: FakeClock
+) -> None:
+    await _replaced(ours_requests.pdp.signer, clock, accepted=ours_requests.decided_there)
     assert ours_requests.sets.fetched.count(f"{PDP}/keys") <= 13
 
 
@@ -211,17 +215,7 @@ async def test_a_foreign_decision_point_replaces_its_key_and_no_request_is_refus
 async def test_a_foreign_service_replaces_its_key_and_no_approval_is_refused(
     ours_decides: Halves, clock: FakeClock
 ) -> None:
-    signer = ours_decides.ars.signer
-    old, new = signer.current, ""
-    for second in HOURS:
-        if second == 1800:
-            new = signer.announce()
-        if second == 2520:
-            signer.current = new
-        if second == 3600:
-            signer.published.remove(old)
-        assert await ours_decides.requested_there(), second
-        clock.advance(STEP)
+    await _replaced(ours_decides.ars.signer, clock, accepted=ours_decides.requested_there)
 
 
 @pytest.mark.requirement("PDP-34")

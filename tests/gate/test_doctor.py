@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from joserfc.jwk import RSAKey
 
-from mcp_gate import migrate
+from mcp_gate import doctor, migrate
 from mcp_gate.cli import run_command
 from mcp_gate.doctor import Finding, State, diagnose
 from mcp_gate.settings import GateSettings, load_ring, parse_settings
@@ -189,6 +189,27 @@ async def test_an_upstream_that_is_not_there_is_found(tmp_path: Path) -> None:
     program.chmod(0o700)
     relative = {"command": "./bin/server", "cwd": str(tmp_path)}  # found where the gateway starts it
     assert await found(settings(tmp_path, upstream=relative), tmp_path) == {}
+
+
+async def test_what_answers_without_an_end_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may open a stream of events, which is an answer; a key set that trickles in is none."""
+
+    async def trickle() -> AsyncIterator[bytes]:
+        yield b"{"
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(doctor, "PATIENCE_SECONDS", 0.05)
+    given = settings(
+        tmp_path,
+        upstreams={"web": {"url": "https://mcp.example/mcp"}},
+        issuers=[ISSUER],
+        resource="https://gate.example/mcp",
+    )
+    with anyio.fail_after(5):
+        told = await found(given, tmp_path, other=lambda _: httpx2.Response(200, content=trickle()))
+    assert {name: finding.says for name, finding in told.items()} == {
+        "issuers (https://issuer.example)": "its key set cannot be had (TimeoutError), so every token of it is refused"
+    }
 
 
 async def test_weak_settings_are_warned_about(tmp_path: Path) -> None:
