@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
 
+from arap_service.settings_notifications import NotificationSettings
 from arap_service.settings_parts import (
     BuiltinIssuer,
     CallbackSettings,
@@ -61,6 +62,7 @@ class Settings(BaseSettings):
     upstream: UpstreamSettings | None = None
     callbacks: Mapping[str, CallbackSettings] = {}
     subscriptions: Mapping[Annotated[str, Field(pattern=r"^[a-z0-9-]{1,64}$")], SubscriptionSettings] = {}
+    notifications: NotificationSettings = NotificationSettings()
     clock_skew_seconds: int = Field(default=30, ge=0)
     limits: Limits = Limits()
     metrics_bind: str | None = None
@@ -169,6 +171,7 @@ def load_settings(path: Path) -> Settings:
             "key_file": folder / settings.key_file,
             "database": _anchored(settings.database, folder),
             "tls": None if settings.tls is None else settings.tls.under(folder),
+            "notifications": settings.notifications.under(folder),
         }
     )
 

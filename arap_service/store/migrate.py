@@ -23,6 +23,7 @@ import arap_service.store.conversation_tables  # tables that are not known are n
 import arap_service.store.form_tables
 import arap_service.store.item_tables
 import arap_service.store.log_tables
+import arap_service.store.notice_tables
 import arap_service.store.people_tables
 from alembic import command
 from arap_service.store.database import StoreUnavailable, parse_url, patience, prepare_file, unavailable, use_wal
