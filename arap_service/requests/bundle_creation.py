@@ -11,12 +11,14 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from arap_service.context import Context
+from arap_service.domain.notices import NoticeKind
 from arap_service.domain.policy import effect_of, hear_evaluators
 from arap_service.domain.workflow import progress
 from arap_service.protocol.arap import TaskStatus, format_instant
 from arap_service.protocol.bundles import bundle_hash
 from arap_service.protocol.canonical import binding_hash, digest
 from arap_service.records import Part
+from arap_service.requests.announcing import announce
 from arap_service.requests.caps import check_open
 from arap_service.requests.creation import (
     Order,
@@ -64,6 +66,7 @@ def create_bundle(ctx: Context, session: WriteSession, bundle: Bundle, orders: S
         decide_at_once(ctx, session, part, progress(order.template.steps, (), evaluations=heard), heard, now=order.now)
     is_open = task.status == TaskStatus.PENDING
     if is_open:
+        announce(ctx, session, NoticeKind.REQUEST_WAITING, task, now=orders[0].now)
         session.on_commit(REQUESTS)
     status_code = 202 if is_open else 201
     _remember(session, task, orders, status_code)

@@ -25,9 +25,11 @@ from arap_service.domain.errors import (
     StaleVersion,
     UnknownTask,
 )
+from arap_service.domain.notices import NoticeKind
 from arap_service.domain.policy_load import refuse_to_fetch
 from arap_service.protocol.canonical import Unrepresentable, digest, json_pointer
 from arap_service.records import Part, task_seal
+from arap_service.requests.announcing import announce
 from arap_service.requests.decisions import expire_if_due, is_text
 from arap_service.requests.details import detail, visible_items, why_not
 from arap_service.requests.endings import REQUESTS, record, task_topic
@@ -83,6 +85,7 @@ async def ask(
         )
         _changed(session, task)
         record(session, task, "question_asked", decider.actor, {"number": number}, now=now)
+        announce(ctx, session, NoticeKind.QUESTION_ASKED, task, now=now, about=str(number), actor=decider.actor)
         return None
 
     return await _as_reviewer(ctx, caller, task_id, work)
@@ -148,6 +151,9 @@ async def answer(ctx: Context, caller: Caller, task_id: str, *, version: int, gi
         _changed(session, task)
         detail_: dict[str, JsonValue] = {"number": found.number, "digest": said}
         record(session, task, "question_answered", caller.principal, detail_, now=now)
+        asker = [found.asked_by.removeprefix("person:")] if found.asked_by.startswith("person:") else []
+        number = str(found.number)
+        announce(ctx, session, NoticeKind.QUESTION_ANSWERED, task, now=now, about=number, people=asker)
         return None
 
     fault = await ctx.database.write(work)

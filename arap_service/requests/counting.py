@@ -13,12 +13,14 @@ from pydantic import JsonValue
 
 from arap_service.context import Context
 from arap_service.domain.errors import ArapError, InvalidTaskState, StaleVersion
+from arap_service.domain.notices import NoticeKind
 from arap_service.domain.reviewers import Eligible
 from arap_service.domain.task import Approve, Deny, Event, Refused
 from arap_service.domain.workflow import Completed, Ended, Waiting, progress
 from arap_service.domain.workflow import Vote as Voice
 from arap_service.protocol.arap import format_instant
 from arap_service.records import Part, task_seal
+from arap_service.requests.announcing import announce
 from arap_service.requests.creation import AUTOMATIC
 from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, move, record, settle_bundle, task_topic
 from arap_service.requests.voters import Board, Decider
@@ -83,6 +85,8 @@ def count(
         carry_out(ctx, session, moved, cause, now=now)
     elif part.row is not None:
         settle_bundle(ctx, session, part.task, cause, now=now)
+    if isinstance(outcome, Waiting):  # somebody else may have come to his turn by this
+        announce(ctx, session, NoticeKind.REQUEST_WAITING, part.task, now=now, about=vote.id)
     session.after_commit(partial(ctx.metrics.decided, vote.decision, counted.channel))
     session.on_commit(task_topic(part.task.id))
     session.on_commit(REQUESTS)

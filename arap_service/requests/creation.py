@@ -14,12 +14,14 @@ from pydantic import JsonValue
 from arap_service.context import Context
 from arap_service.domain.actors import agent_of
 from arap_service.domain.callers import Caller
+from arap_service.domain.notices import NoticeKind
 from arap_service.domain.policy import Policy, Question, Template, effect_of, hear_evaluators
 from arap_service.domain.task import Approve, Deny, Event, Transition
 from arap_service.domain.workflow import Completed, Ended, Evaluation, Progress, progress
 from arap_service.protocol.arap import TaskStatus
 from arap_service.protocol.canonical import TOOL_CALL, Tuple4, binding_hash, digest
 from arap_service.records import Part, task_seal
+from arap_service.requests.announcing import announce
 from arap_service.requests.caps import check_open
 from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, record, transition_of
 from arap_service.requests.intake import Intake
@@ -76,6 +78,7 @@ def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int
     decide_at_once(ctx, session, part, outcome, evaluations, now=order.now)
     status_code = 202 if task.status == TaskStatus.PENDING else 201
     if status_code == 202:
+        announce(ctx, session, NoticeKind.REQUEST_WAITING, task, now=order.now)
         session.on_commit(REQUESTS)
     remember(session, task, order, status_code, token=order.proof.token)
     if status_code == 202:

@@ -26,9 +26,11 @@ from arap_service.domain.errors import (
     InvalidTaskState,
     UnknownTask,
 )
+from arap_service.domain.notices import NoticeKind
 from arap_service.domain.reviewers import Ineligible
 from arap_service.domain.task import Expire, Refused
 from arap_service.records import Part, task_seal
+from arap_service.requests.announcing import announce
 from arap_service.requests.counting import Choice, Counted, count, state_fault
 from arap_service.requests.details import detail
 from arap_service.requests.endings import (
@@ -251,6 +253,7 @@ def _revoke(ctx: Context, session: WriteSession, caller: Caller, approval_id: st
         return InvalidTaskState("The approval is not in force.", current=task.status, version=task.version)
     tasks.bump_task(session, task.id)
     record(session, about, "approval_revoked", decider.actor, {"approval_id": approval_id}, now=now)
+    announce(ctx, session, NoticeKind.REVOKED, task, now=now, about=approval_id, actor=decider.actor)
     session.on_commit(task_topic(task.id))
     session.on_commit(REQUESTS)
     return task.id

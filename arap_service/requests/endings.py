@@ -16,11 +16,13 @@ from pydantic import JsonValue
 from arap_service import audit
 from arap_service.context import Context
 from arap_service.domain.bulk import decide_item, settle
+from arap_service.domain.notices import NoticeKind
 from arap_service.domain.task import Event, Grant, Notify, Record, Refused, TaskState, Transition, decide
 from arap_service.keys import APPROVAL_TYP, Use
 from arap_service.protocol.arap import TaskStatus, format_instant
 from arap_service.protocol.canonical import bound_context, prune_subject
 from arap_service.records import Part, task_seal, tuple_of
+from arap_service.requests.announcing import announce
 from arap_service.requests.handles import handle_of
 from arap_service.short_tokens import sign_short
 from arap_service.store import items, tasks
@@ -154,6 +156,7 @@ def _effects(ctx: Context, session: WriteSession, moved: Moved, cause: Cause, *,
                 record(session, part, kind, cause.actor, detail, now=now)
             case Notify(status):
                 _notify(ctx, session, task, status, now=now)
+                announce(ctx, session, NoticeKind.DECIDED, task, now=now, actor=cause.actor)
             case _:
                 assert_never(effect)
     session.after_commit(partial(ctx.metrics.ended, part.own.status, cause.by))
