@@ -1,7 +1,8 @@
 """What operators see of deliveries and do about them: look, send again, enable an endpoint that had said 410.
 
-The right to do so is `admin`. Sending again keeps the identifier, so that a receiver which has it can tell; the
-schedule begins anew. Nothing here sends: the courier does, and never touches the task (ARS-97). Design.md section 6.
+The right to do so is `operate`, which `admin` includes. Sending again keeps the identifier, so that a receiver can
+tell; the schedule begins anew. Nothing here sends: the courier does, and never touches the task (ARS-97). Design.md
+section 6.
 """
 
 from collections.abc import Sequence
@@ -89,7 +90,7 @@ async def page(ctx: Context, caller: Caller, wanted: DeliveryFilter) -> Page[Del
         Forbidden: The caller is no operator.
         InvalidRequest: A part of the selection is malformed.
     """
-    caller.require(Scope.ADMIN)
+    _require_operator(caller)
     return await ctx.database.read(lambda session: page_of(session, wanted))
 
 
@@ -100,7 +101,7 @@ async def detail(ctx: Context, caller: Caller, delivery_id: str) -> DeliveryView
         Forbidden: The caller is no operator.
         NotFound: There is no such delivery, or its request is not kept any more.
     """
-    caller.require(Scope.ADMIN)
+    _require_operator(caller)
     return await ctx.database.read(lambda session: _detail(session, delivery_id))
 
 
@@ -112,7 +113,7 @@ async def redeliver(ctx: Context, caller: Caller, delivery_id: str) -> DeliveryV
         NotFound: There is no such delivery, or its request is not kept any more.
         InvalidTaskState: It is being sent at this moment.
     """
-    caller.require(Scope.ADMIN)
+    _require_operator(caller)
     now = ctx.clock()
     found = await ctx.database.write(lambda session: restart(session, delivery_id, actor=caller.principal, now=now))
     ctx.log.info("delivery_restarted", delivery_id=delivery_id)
@@ -125,7 +126,7 @@ async def silenced(ctx: Context, caller: Caller) -> Sequence[SilencedView]:
     Raises:
         Forbidden: The caller is no operator.
     """
-    caller.require(Scope.ADMIN)
+    _require_operator(caller)
     return await ctx.database.read(silenced_of)
 
 
@@ -136,11 +137,16 @@ async def enable(ctx: Context, caller: Caller, *, client_id: str, endpoint: str)
         Forbidden: The caller is no operator.
         NotFound: Nothing keeps deliveries from going there.
     """
-    caller.require(Scope.ADMIN)
+    _require_operator(caller)
     now = ctx.clock()
     await ctx.database.write(
         lambda session: enable_in(session, client_id, endpoint=endpoint, actor=caller.principal, now=now)
     )
+
+
+def _require_operator(caller: Caller) -> None:
+    if not caller.may(Scope.ADMIN):
+        caller.require(Scope.OPERATE)
 
 
 # The same within a transaction, for commands

@@ -18,6 +18,7 @@ from arap_service.settings_notifications import NotificationSettings
 from arap_service.settings_parts import (
     BuiltinIssuer,
     CallbackSettings,
+    DeskSettings,
     Endpoint,
     Identifier,
     IssuerSettings,
@@ -63,6 +64,7 @@ class Settings(BaseSettings):
     callbacks: Mapping[str, CallbackSettings] = {}
     subscriptions: Mapping[Annotated[str, Field(pattern=r"^[a-z0-9-]{1,64}$")], SubscriptionSettings] = {}
     notifications: NotificationSettings = NotificationSettings()
+    desk: DeskSettings = DeskSettings()
     clock_skew_seconds: int = Field(default=30, ge=0)
     limits: Limits = Limits()
     metrics_bind: str | None = None

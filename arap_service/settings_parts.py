@@ -236,6 +236,18 @@ class SubscriptionSettings(Authenticated):
         return frozenset({self.endpoint})
 
 
+class DeskSettings(Part):
+    """Which groups open which parts of the desk; a part that names no group is open to nobody.
+
+    `readers` see every request; without it everybody does who can log in.
+    """
+
+    readers: frozenset[str] | None = None
+    operators: frozenset[str] = frozenset()
+    auditors: frozenset[str] = frozenset()
+    administrators: frozenset[str] = frozenset()
+
+
 class Limits(Part):
     """Bounds on what a caller can make us do.
 

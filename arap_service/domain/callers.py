@@ -29,6 +29,7 @@ class Scope(StrEnum):
     APPROVAL_RESOLVE = "approval:resolve"
     APPROVAL_REVOKE = "approval:revoke"
     AUDIT_READ = "audit:read"
+    OPERATE = "operate"
     ADMIN = "admin"
 
 

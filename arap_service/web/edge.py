@@ -23,12 +23,12 @@ from arap_service.store.database import StoreUnavailable
 from arap_service.web import sessions
 from arap_service.web.forms import UnreadableForm, only
 from arap_service.web.rendering import Page, render
+from arap_service.web.rights import menu_of, rights_of
 from arap_service.web.security import PAGE_HEADERS, form_token, is_form_token, is_same_origin
 from arap_service.web.sessions import LOGIN_COOKIE, Session
 
 Handler = Callable[[Request], Awaitable[Response]]
 READING: Final = frozenset(["GET", "HEAD"])
-DESK_SCOPES: Final = frozenset([Scope.APPROVAL_READ, Scope.APPROVAL_RESOLVE, Scope.APPROVAL_REVOKE])
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
 MAX_FIELDS: Final = MOST_FIELDS + 8  # with the token and the buttons
 
@@ -52,6 +52,7 @@ class Visit:
     """One request to the desk after the checks: where it stands, who asks, the fields of the form.
 
     `secret` is the cookie that the form token belongs to: the session's, or before log-in one of its own.
+    `rights` are those of the person, as his groups are now.
     """
 
     ctx: Context
@@ -59,6 +60,7 @@ class Visit:
     session: Session | None
     secret: str | None
     fields: dict[str, str]
+    rights: frozenset[Scope] = frozenset()
 
     def page_with(self, token: str) -> Page:
         """The page with another form token, for somebody whose first form this is."""
@@ -77,7 +79,7 @@ class Visit:
             iss=self.session.iss,
             sub=self.session.sub,
             client_id="desk",
-            scopes=DESK_SCOPES,
+            scopes=self.rights,
             channel="desk",
             person_id=self.session.person_id,
         )
@@ -156,9 +158,11 @@ async def _visit(ctx: Context, request: Request) -> Visit:
     if session is None:
         secret = request.cookies.get(LOGIN_COOKIE)
     token = session.form_token if session else form_token(secret) if secret else ""
+    rights = await rights_of(ctx, session)
     page = _page(ctx, request, session, token)
+    page = replace(page, menu=menu_of(rights, page.path) if session else ())
     fields = {} if request.method in READING else await _form(ctx, request, session, secret)
-    return Visit(ctx=ctx, page=page, session=session, secret=secret, fields=fields)
+    return Visit(ctx=ctx, page=page, session=session, secret=secret, fields=fields, rights=rights)
 
 
 async def _form(ctx: Context, request: Request, session: Session | None, secret: str | None) -> dict[str, str]:

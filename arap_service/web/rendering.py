@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse
 
 from arap_service.domain.visible import visible
 from arap_service.web import words
+from arap_service.web.rights import MenuEntry
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 _MEDIA: Final[Mapping[str, str]] = MappingProxyType(
@@ -40,7 +41,8 @@ class Asset:
 class Page:
     """What every template knows: where the desk is mounted, who reads, the token for forms, the time.
 
-    `warning` says that this installation is not meant for real decisions, and why.
+    `warning` says that this installation is not meant for real decisions, and why. `menu` holds what the reader may
+    open.
     """
 
     root: str
@@ -49,6 +51,7 @@ class Page:
     person: str | None
     form_token: str
     warning: str | None
+    menu: tuple[MenuEntry, ...] = ()
 
 
 @cache
