@@ -1,5 +1,25 @@
-"""`python -m mcp_gate` is `mcp-gate`."""
+"""`python -m mcp_gate` is `mcp-gate`: finds the command's module, so that each needs its own extra only."""
 
-from mcp_gate.cli import main
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Final
 
-main()
+CONFORMANCE: Final = "conformance"
+
+
+def main() -> None:
+    """Entry point of `mcp-gate`."""
+    if sys.argv[1:2] == [CONFORMANCE] and find_spec("sqlalchemy") is None:
+        # Only the `conformance` extra is here: the command stands alone.
+        del sys.argv[1]
+        import_module("mcp_gate.conformance.command").main()
+        return
+    if find_spec("sqlalchemy") is None:
+        sys.stderr.write("mcp-gate: this command needs the gate: pip install 'arap[gate]'\n")
+        raise SystemExit(2)
+    import_module("mcp_gate.cli").main()
+
+
+if __name__ == "__main__":
+    main()

@@ -24,6 +24,7 @@ from mcp_gate.commands_explain import explain
 from mcp_gate.commands_keys import keys_app
 from mcp_gate.commands_local import approver_command, decide_command, pending
 from mcp_gate.commands_tasks import tasks_app
+from mcp_gate.conformance.command import conformance
 from mcp_gate.database import StoreUnavailable
 from mcp_gate.logs import configure_logging
 from mcp_gate.proxy import GatewayBroken, build, end_within, serve
@@ -54,6 +55,7 @@ app.command()(explain)
 app.command()(pending)
 app.command("decide")(decide_command)
 app.command("approver")(approver_command)
+app.command("conformance")(conformance)
 
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001 - typer's own signature

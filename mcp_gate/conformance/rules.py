@@ -1,0 +1,42 @@
+"""The normative sentences, read from `sep-2848.yaml`: the traceability file in the format of the public suite.
+
+Every sentence stands there once, with the check that looks at it or the reason why nothing on the wire can show it.
+"""
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, Final
+
+import yaml
+
+from mcp_gate.conformance.model import Rule
+
+FILE: Final = "sep-2848.yaml"
+SEP: Final = "SEP-2848"
+TASKS: Final = "MCP Tasks extension"
+
+
+def traceability() -> Mapping[str, Any]:
+    """The file as a whole."""
+    text = resources.files("mcp_gate.conformance").joinpath(FILE).read_text(encoding="utf-8")
+    document: Mapping[str, Any] = yaml.safe_load(text)
+    return document
+
+
+def rules() -> Mapping[str, Rule]:
+    """The first sentence of each check, by the check's id."""
+    found: dict[str, Rule] = {}
+    for row in traceability()["requirements"]:
+        if "check" in row:
+            found.setdefault(row["check"], Rule(row["text"], TASKS if "url" in row else SEP))
+    return found
+
+
+def links() -> Mapping[str, str]:
+    """Where the sentence of each check stands."""
+    document = traceability()
+    return {
+        row["check"]: row.get("url", document["spec_url"])
+        for row in reversed(document["requirements"])
+        if "check" in row
+    }
