@@ -5,9 +5,11 @@ untrusted, its hidden characters are written out, and whoever renders it escapes
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
+
+from arap_service.domain.reasons import ReasonRule
 
 Row = TypeVar("Row")
 
@@ -45,7 +47,10 @@ class ArgumentView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepView:
-    """One step of the workflow and how far it has come; `status` is waiting, completed or ended."""
+    """One step of the workflow and how far it has come; `status` is later, waiting, completed or ended.
+
+    `after` are the titles of the steps that it waits for, or has waited for.
+    """
 
     id: str
     title: str
@@ -53,11 +58,15 @@ class StepView:
     approvals: int
     denials: int
     status: str
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteView:
-    """One decision that was made; `voter` is a name, `kind` one of person, resolver, evaluator."""
+    """One decision that was made; `voter` is a name, `kind` one of person, resolver, evaluator.
+
+    `proposed` are the arguments that a denial proposes instead, value by value.
+    """
 
     at: datetime
     step_id: str
@@ -65,6 +74,7 @@ class VoteView:
     kind: str
     decision: str
     reason: str | None
+    proposed: tuple[ArgumentView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +88,28 @@ class HistoryView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeView:
+    """How far an approval reaches beyond exactly what was asked, in the template's words.
+
+    `may_vary` are the members that may be other ones: of a waiting request those that nobody has narrowed yet.
+    """
+
+    words: str
+    may_vary: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalView:
-    """What the request led to; `status` is active, revoked or superseded, and an active one may have run out."""
+    """What the request led to; `status` is active, revoked or superseded, and an active one may have run out.
+
+    `may_vary` is empty where it allows exactly what was asked.
+    """
 
     id: str
     approved_at: datetime
     approved_until: datetime
     status: str
+    may_vary: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +190,9 @@ class RequestDetail:
     `arguments` are those of the tool call, or without one everything that was asked; `facts` is what else was asked
     beside a tool call; `hidden` names what the template does not reveal; `complete` says that the arguments are
     verified against what was bound. `stated` is what the requester filled in at the desk, and then it is not among
-    `arguments` and `facts`. `questions`, `comments` and `claimed_by` stand with the whole of a bundle.
+    `arguments` and `facts`. `reasons` says what the reason of a decision must contain, `scope` how its template widens
+    what an approval allows, `may_propose` that a denial can propose other arguments. `questions`, `comments` and
+    `claimed_by` stand with the whole of a bundle.
     """
 
     id: str
@@ -217,3 +244,6 @@ class RequestDetail:
     comments: tuple[CommentView, ...] = ()
     claimed_by: str | None = None
     stated: StatedView | None = None
+    reasons: Mapping[str, ReasonRule] = field(default_factory=dict)
+    scope: ScopeView | None = None
+    may_propose: bool = False

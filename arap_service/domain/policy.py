@@ -11,10 +11,19 @@ from typing import Any, Final, Literal
 
 from arap_service.domain.behaviours import Act
 from arap_service.domain.catalogs import Catalog, CatalogField
+from arap_service.domain.reasons import ReasonRule
+from arap_service.domain.scopes import Scope
 from arap_service.domain.tool_calls import UNBOUND, flaw_of, hides_arguments, is_bound
 from arap_service.domain.workflow import Evaluation, Voice
 from arap_service.protocol.canonical import TOOL_CALL
-from arap_service.protocol.expressions import BoolExpression, Environment, ExpressionError, Facts, ValueExpression
+from arap_service.protocol.expressions import (
+    BoolExpression,
+    Environment,
+    ExpressionError,
+    ExpressionInvalid,
+    Facts,
+    ValueExpression,
+)
 
 NO_MATCH: Final = "policy_denied"
 POLICY_ERROR: Final = "policy_error"
@@ -73,7 +82,8 @@ class Evaluator:
 class Step:
     """Who may decide (any of groups, people, resolver clients), how many approvals it takes, how many denials end it.
 
-    `repeat` admits somebody who has already counted in another step of the same request.
+    `repeat` admits somebody who has already counted in another step of the same request. `after` are the steps that
+    must be complete before this one opens.
     """
 
     id: str
@@ -84,6 +94,7 @@ class Step:
     quorum: int = 1
     veto: int = 1
     repeat: bool = False
+    after: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +125,8 @@ class Template:
     provisioned: BoolExpression | None = None
     provisioned_retry_seconds: int = 5
     reason_required: frozenset[str] = frozenset({"deny"})
+    reasons: Mapping[str, ReasonRule] = field(default_factory=dict)
+    scope: Scope | None = None
     script: tuple[Act, ...] = ()
 
 
@@ -228,6 +241,14 @@ def hear_evaluators(policy: Policy, template: Template, question: Question) -> t
 def is_provisioned(policy: Policy, template: Template, question: Question) -> bool | None:
     """Whether what was approved is in place; None when the template sets no such condition, False when it errs."""
     return None if template.provisioned is None else _holds(policy, template.provisioned, question)
+
+
+def is_within(policy: Policy, text: str, question: Question) -> bool:
+    """Whether the bound of a widened scope holds of `question`, shown as it is; one that errs does not (PDP-67)."""
+    try:
+        return policy.environment.compile_bool(text).holds(_shown_facts(policy, question))
+    except (ExpressionError, ExpressionInvalid):
+        return False
 
 
 def effect_of(policy: Policy, template: Template, question: Question) -> str | None:

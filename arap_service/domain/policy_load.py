@@ -26,10 +26,11 @@ from arap_service.domain.policy import (
     Policy,
     Requestable,
     Rule,
-    Step,
     Template,
 )
 from arap_service.domain.policy_text import PolicyProblem, PolicyText, read_text
+from arap_service.domain.step_load import read_steps
+from arap_service.domain.terms_load import read_reasons, read_scope
 from arap_service.protocol.expressions import (
     BoolExpression,
     Environment,
@@ -209,7 +210,9 @@ class _Builder:
         return Template(
             id=name,
             **{member: value[member] for member in _PLAIN if member in value},
-            steps=tuple(self._step(step, (*path, "steps", index)) for index, step in enumerate(value["steps"])),
+            steps=read_steps(
+                value["steps"], groups=self._file.get("groups"), report=self._source.report, path=(*path, "steps")
+            ),
             evaluators=tuple(
                 Evaluator(
                     each["id"],
@@ -226,7 +229,10 @@ class _Builder:
             else None,
             reveal="whole" if reveal == "whole" else tuple(reveal),
             mask=tuple(value.get("mask", DEFAULT_MASK)),
-            reason_required=frozenset(value.get("reason_required", ["deny"])),
+            # A reason that must look like something must be there.
+            reason_required=frozenset(value.get("reason_required", ["deny"])) | frozenset(value.get("reasons", {})),
+            reasons=read_reasons(value, self._source.report, path=path),
+            scope=read_scope(value, self._condition, self._source.report, path=path),
             script=tuple(self._acts(value.get("script", []), (*path, "script"))),
         )
 
@@ -241,25 +247,6 @@ class _Builder:
                 yield act
             else:
                 self._source.report("no behaviour of a request: arm it by the control API", *path, index, "behaviour")
-
-    def _step(self, step: dict[str, Any], path: tuple[object, ...]) -> Step:
-        known = self._file.get("groups")
-        for index, group in enumerate(step.get("groups", [])):
-            if known is not None and group not in known:
-                self._source.report("no group has this name", *path, "groups", index)
-        people, resolvers = step.get("people", []), step.get("resolvers", [])
-        if not step.get("groups") and len(people) + len(resolvers) < step.get("quorum", 1):
-            self._source.report("the step names fewer deciders than its quorum", *path, "quorum")
-        return Step(
-            id=step["id"],
-            title=step["title"],
-            groups=frozenset(step.get("groups", [])),
-            people=frozenset(people),
-            resolvers=frozenset(resolvers),
-            quorum=step.get("quorum", 1),
-            veto=step.get("veto", 1),
-            repeat=step.get("repeat", False),
-        )
 
     def _is_request_schema(self, schema: dict[str, Any], path: tuple[object, ...]) -> bool:
         try:

@@ -19,6 +19,7 @@ IS_SUBMITTER: Final = "is_submitter"
 IS_ACTOR: Final = "is_actor"
 NOT_ASSIGNED: Final = "not_assigned"
 ALREADY_DECIDED: Final = "already_decided"
+NOT_OPEN: Final = "step_not_open"
 COUNTED_ELSEWHERE: Final = "counted_in_another_step"
 
 

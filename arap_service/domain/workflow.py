@@ -1,8 +1,9 @@
 """How far a request's workflow has come: quorum, veto and the voices of evaluators.
 
 Decides whether a request is still waiting, completed or ended. Votes have been admitted before (`reviewers.py`);
-nobody is asked anything here. Steps run side by side: each open step takes decisions at any time, and all must reach
-their quorum. Access Request and Approval Profile, "Evaluators and Workflow Design".
+nobody is asked anything here. Steps run side by side unless one waits for others (`after`): it opens when all of them
+have their quorum, and what was said in it before counts for nothing. All must reach their quorum. Access Request and
+Approval Profile, "Evaluators and Workflow Design".
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,12 +49,18 @@ class WorkflowStep(Protocol):
         """How many distinct denials end the request."""
         ...
 
+    @property
+    def after(self) -> frozenset[str]:
+        """The steps that must be complete before this one opens."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """These steps have not reached their quorum yet."""
+    """These steps are open and have not reached their quorum yet; `later` are those that are not even open."""
 
     step_ids: tuple[str, ...]
+    later: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +90,29 @@ def progress(
     denied_by = next((voice.evaluator_id for voice in voices if voice.decision == "deny"), None)
     if denied_by is not None:
         return Ended("evaluator", denied_by)
-    vetoed = next((step.id for step in steps if len(_deniers(step, cast)) >= step.veto), None)
+    completed = _completed(steps, cast)
+    opened = [step for step in steps if step.after <= completed]
+    vetoed = next((step.id for step in opened if len(_deniers(step, cast)) >= step.veto), None)
     if vetoed is not None:
         return Ended("veto", vetoed)
     if voices and all(voice.decision == "approve" for voice in voices):
         return Completed(automatic=True)
-    waiting = tuple(step.id for step in steps if len(_approvers(step, cast)) < step.quorum)
+    waiting = tuple(step.id for step in opened if step.id not in completed)
+    later = tuple(step.id for step in steps if not step.after <= completed)
     # A workflow without steps can never complete by itself: nobody would have approved (ARS-114).
-    return Waiting(waiting) if waiting or not steps else Completed(automatic=False)
+    return Waiting(waiting, later) if waiting or later or not steps else Completed(automatic=False)
+
+
+def _completed(steps: Sequence[WorkflowStep], cast: frozenset[Vote]) -> frozenset[str]:
+    """The steps that have opened and reached their quorum, found by going round until no further one has."""
+    completed: frozenset[str] = frozenset()
+    while True:
+        found = frozenset(
+            step.id for step in steps if step.after <= completed and len(_approvers(step, cast)) >= step.quorum
+        )
+        if found == completed:
+            return completed
+        completed = found
 
 
 def _deniers(step: WorkflowStep, votes: frozenset[Vote]) -> frozenset[str]:

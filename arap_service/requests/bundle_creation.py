@@ -22,7 +22,6 @@ from arap_service.requests.announcing import announce
 from arap_service.requests.caps import check_open
 from arap_service.requests.creation import (
     Order,
-    add_steps,
     decide_at_once,
     hear,
     pending_end,
@@ -33,6 +32,7 @@ from arap_service.requests.creation import (
 )
 from arap_service.requests.endings import REQUESTS, record
 from arap_service.requests.intake import Bundle
+from arap_service.requests.steps import add_steps
 from arap_service.sealed import RowSeal
 from arap_service.store.database import WriteSession
 from arap_service.store.item_tables import TaskItem

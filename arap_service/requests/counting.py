@@ -4,10 +4,11 @@ All in the caller's transaction. Who may decide has been judged before (`decisio
 `endings.py`. Access Request and Approval Profile, "Evaluators and Workflow Design" (ARS-114, ARS-118).
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -19,14 +20,19 @@ from arap_service.domain.task import Approve, Deny, Event, Refused
 from arap_service.domain.workflow import Completed, Ended, Waiting, progress
 from arap_service.domain.workflow import Vote as Voice
 from arap_service.protocol.arap import format_instant
+from arap_service.protocol.canonical import digest
 from arap_service.records import Part, task_seal
 from arap_service.requests.announcing import announce
 from arap_service.requests.creation import AUTOMATIC
 from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, move, record, settle_bundle, task_topic
+from arap_service.requests.steps import open_steps
 from arap_service.requests.voters import Board, Decider
 from arap_service.store import items, tasks
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Vote
+
+_LATER: Final = frozenset({"item", "may_vary", "proposed"})
+"""Members of a choice that are left out where nothing is chosen, as if they did not exist."""
 
 
 def state_fault(part: Part, choice: "Choice") -> ArapError | None:
@@ -48,12 +54,14 @@ class Choice:
     reason: str | None
     approved_until: datetime | None
     item: int | None = None  # which one of a bundle
+    may_vary: tuple[str, ...] | None = None  # what of a widened scope stays wide; None: all of it
+    proposed: Mapping[str, Any] | None = None  # other arguments that a denial proposes
 
     def said(self, task_id: str) -> dict[str, Any]:
         """The decision as a JSON object, to tell it from another under the same key."""
         until = None if self.approved_until is None else format_instant(self.approved_until)
         said = {"task": task_id, **asdict(self), "approved_until": until}
-        return {name: value for name, value in said.items() if name != "item" or value is not None}
+        return {name: value for name, value in said.items() if name not in _LATER or value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +81,15 @@ def count(
     vote = _vote(ctx, part, counted, now=now)
     cast = [*board.votes, vote]
     outcome = progress([board.step(state) for state in board.steps], [_voice(each) for each in cast if _counts(each)])
-    cause = _cause(counted, cast)
+    cause = _cause(part, counted, cast)
     moved = _move(ctx, session, part, outcome, cause, now=now)
     if moved is None:
         session.refresh(part.own)
         return state_fault(part, counted.choice) or StaleVersion(current=part.own.status, version=part.own.version)
     session.add(vote)
     _mark_steps(session, part, board, outcome, step_id=vote.step_id)
+    if isinstance(outcome, Waiting):
+        open_steps(session, part, board, later=outcome.later, now=now)
     record(session, part, "vote_cast", counted.decider.actor, _vote_detail(part, vote, counted), now=now)
     if isinstance(moved, Moved):
         carry_out(ctx, session, moved, cause, now=now)
@@ -97,6 +107,13 @@ def _counts(vote: Vote) -> bool:
     return vote.step_id != AUTOMATIC
 
 
+def left_wide(template: Mapping[str, Any], cast: Sequence[Vote]) -> tuple[str, ...]:
+    """What of the template's scope everybody who has approved leaves wide, in its order."""
+    wishes = [vote.may_vary for vote in cast if vote.decision == "approve" and vote.may_vary is not None]
+    offered = (template.get("scope") or {}).get("may_vary", ())
+    return tuple(pointer for pointer in offered if all(pointer in wish for wish in wishes))
+
+
 def _voice(vote: Vote) -> Voice:
     return Voice(vote.step_id, vote.voter, "approve" if vote.decision == "approve" else "deny")
 
@@ -110,14 +127,18 @@ def _vote_detail(part: Part, vote: Vote, counted: Counted) -> dict[str, JsonValu
         "channel": counted.channel,
         "exception": counted.eligible.exception,
         "approved_until": None if vote.approved_until is None else format_instant(vote.approved_until),
+        **({} if vote.may_vary is None else {"may_vary": [*vote.may_vary]}),
+        **({} if counted.choice.proposed is None else {"proposed_digest": digest(dict(counted.choice.proposed))}),
     }
 
 
 def _vote(ctx: Context, part: Part, counted: Counted, *, now: datetime) -> Vote:
     vote_id, choice = ctx.new_id("vote"), counted.choice
-    sealed = None
-    if choice.reason is not None:
-        sealed = task_seal(part.task, ctx.ring).seal_at(f"vote:{vote_id}:reason_sealed", choice.reason)
+    seal = task_seal(part.task, ctx.ring)
+
+    def sealed(column: str, said: Any) -> bytes | None:
+        return None if said is None else seal.seal_at(f"vote:{vote_id}:{column}", said)
+
     return Vote(
         id=vote_id,
         task_id=part.task.id,
@@ -130,16 +151,19 @@ def _vote(ctx: Context, part: Part, counted: Counted, *, now: datetime) -> Vote:
         at=now,
         channel=counted.channel,
         approved_until=choice.approved_until,
-        reason_sealed=sealed,
+        may_vary=None if choice.may_vary is None else [*choice.may_vary],
+        reason_sealed=sealed("reason_sealed", choice.reason),
+        proposed_sealed=sealed("proposed_sealed", choice.proposed),
     )
 
 
-def _cause(counted: Counted, cast: list[Vote]) -> Cause:
+def _cause(part: Part, counted: Counted, cast: list[Vote]) -> Cause:
     wishes = tuple(vote.approved_until for vote in cast if vote.approved_until is not None)
-    reason = counted.choice.reason
     if counted.choice.decision == "deny":
-        return Cause(counted.decider.actor, "veto", wrote={"reason": reason} if reason else None)
-    return Cause(counted.decider.actor, "quorum", wishes=wishes)
+        wrote = {"reason": counted.choice.reason, "proposed_arguments": counted.choice.proposed}
+        said = {name: value for name, value in wrote.items() if value is not None}
+        return Cause(counted.decider.actor, "veto", wrote=said or None)
+    return Cause(counted.decider.actor, "quorum", wishes=wishes, may_vary=left_wide(part.own.template, cast))
 
 
 def _move(
@@ -185,8 +209,8 @@ def _mark_steps(
 
 def _step_status(step_id: str, outcome: Waiting | Completed | Ended, *, spoken_in: str) -> str:
     match outcome:
-        case Waiting(step_ids):
-            return "waiting" if step_id in step_ids else "completed"
+        case Waiting(step_ids, later):
+            return "waiting" if step_id in (*step_ids, *later) else "completed"
         case Completed():
             return "completed"
         case Ended():

@@ -5,7 +5,7 @@ nothing (ARS-36, ARS-47, ARS-48). What may be created has been decided before.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -26,12 +26,13 @@ from arap_service.requests.caps import check_open
 from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, record, transition_of
 from arap_service.requests.intake import Intake
 from arap_service.requests.proof import Proof
+from arap_service.requests.steps import add_steps
 from arap_service.requests.wishes import Wishes
 from arap_service.sealed import RowSeal
 from arap_service.store import submissions
 from arap_service.store.database import WriteSession
 from arap_service.store.rows import add_rows
-from arap_service.store.tables import IdempotencyKey, JtiUse, StepState, StepVoice, Task, Vote
+from arap_service.store.tables import IdempotencyKey, JtiUse, Task, Vote
 
 KEY_GRACE: Final = timedelta(hours=24)
 """How much longer than the task its key is kept, so that a late retry learns that the task is gone (ARS-45)."""
@@ -182,6 +183,8 @@ def snapshot(template: Template) -> dict[str, Any]:
         "mask": list(template.mask),
         "approval_seconds": template.approval_seconds,
         "reason_required": sorted(template.reason_required),
+        "scope": None if template.scope is None else {**asdict(template.scope), "may_vary": [*template.scope.may_vary]},
+        "reasons": {decision: asdict(rule) for decision, rule in template.reasons.items()},
     }
 
 
@@ -193,32 +196,6 @@ def _asked(intake: Intake) -> dict[str, Any]:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def add_steps(session: WriteSession, task: Task, template: Template, *, item: int = 0) -> None:
-    """Write the workflow as the template has it now."""
-    states = [
-        {
-            "task_id": task.id,
-            "item": item,
-            "step_id": step.id,
-            "position": position,
-            "title": step.title,
-            "quorum": step.quorum,
-            "veto": step.veto,
-            "repeat": step.repeat,
-            "status": "waiting",
-        }
-        for position, step in enumerate(template.steps)
-    ]
-    voices = [
-        {"task_id": task.id, "item": item, "step_id": step.id, "kind": kind, "name": name}
-        for step in template.steps
-        for kind, names in (("group", step.groups), ("person", step.people), ("resolver", step.resolvers))
-        for name in sorted(names)
-    ]
-    add_rows(session, StepState, states)
-    add_rows(session, StepVoice, voices)
 
 
 def hear(ctx: Context, session: WriteSession, part: Part, voice: Evaluation, *, now: datetime) -> None:

@@ -14,6 +14,7 @@ from arap_service import audit
 from arap_service.context import Context
 from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import TaskExpired, UnknownTask
+from arap_service.domain.reasons import ReasonRule
 from arap_service.domain.revealing import Reveal, Shown, reveal
 from arap_service.domain.reviewers import Eligible, Ineligible
 from arap_service.domain.visible import visible
@@ -21,7 +22,9 @@ from arap_service.protocol.approval import pending_approval
 from arap_service.protocol.canonical import Tuple4, bound_context
 from arap_service.protocol.sealing import KeyRing
 from arap_service.records import Part, asked_of, task_seal, tuple_of
+from arap_service.requests.counting import left_wide
 from arap_service.requests.endings import latest_end
+from arap_service.requests.proposals import call_of
 from arap_service.requests.said import said_about
 from arap_service.requests.stated import told_apart
 from arap_service.requests.telling import bundle_sentence, effect_sentence, history_of, names_for
@@ -29,8 +32,8 @@ from arap_service.requests.voters import Board, Decider, board_of, decider_of, e
 from arap_service.sealed import RowSeal
 from arap_service.store import items, tasks, votes
 from arap_service.store.item_tables import TaskItem
-from arap_service.store.tables import Approval, Execution, Task
-from arap_service.views import ApprovalView, ArgumentView, ExecutionView, RequestDetail, StepView, VoteView
+from arap_service.store.tables import Approval, Execution, Task, Vote
+from arap_service.views import ApprovalView, ArgumentView, ExecutionView, RequestDetail, ScopeView, StepView, VoteView
 
 RISKS = ("low", "medium", "high")
 JUSTIFICATION = "business_justification"
@@ -135,6 +138,9 @@ class _Told:
             max_approved_until=None,
             pending_approval=None,
             reason_required=frozenset(),
+            reasons={},
+            scope=None,
+            may_propose=False,
             stated=None,
             item=0,
             item_count=task.item_count,
@@ -189,6 +195,9 @@ class _Told:
             max_approved_until=latest_end(part, now=self.now) if pending else None,
             pending_approval=self._pending_approval() if pending else None,
             reason_required=frozenset(template["reason_required"]),
+            may_propose=pending and bool(template.get("reveal_reason")) and call_of(part, asked) is not None,
+            scope=_scope(template, self.board, approval),
+            reasons={decision: ReasonRule(**rule) for decision, rule in template.get("reasons", {}).items()},
         )
 
     def _course(self) -> dict[str, Any]:
@@ -205,6 +214,7 @@ class _Told:
         }
 
     def _steps(self) -> Sequence[StepView]:
+        titles = {step.step_id: step.title for step in self.board.steps}
         return [
             StepView(
                 id=step.step_id,
@@ -212,7 +222,8 @@ class _Told:
                 quorum=step.quorum,
                 approvals=self._said(step.step_id, "approve"),
                 denials=self._said(step.step_id, "deny"),
-                status=step.status,
+                status="later" if step.status == "waiting" and step.opened_at is None else step.status,
+                after=tuple(titles[name] for name in step.after),
             )
             for step in self.board.steps
         ]
@@ -233,9 +244,17 @@ class _Told:
                     if vote.reason_sealed is None
                     else visible(self.seal.open_at(f"vote:{vote.id}:reason_sealed", vote.reason_sealed))
                 ),
+                proposed=self._proposed(vote),
             )
             for vote in self.board.votes
         ]
+
+    def _proposed(self, vote: Vote) -> tuple[ArgumentView, ...]:
+        if vote.proposed_sealed is None:
+            return ()
+        template = self.part.own.template
+        proposed = self.seal.open_at(f"vote:{vote.id}:proposed_sealed", vote.proposed_sealed)
+        return _views(reveal(proposed, allowed=template["reveal"], mask=template["mask"]).shown)
 
     def _pending_approval(self) -> Mapping[str, Any] | None:
         task = self.part.task
@@ -330,7 +349,21 @@ def _visible(text: str | None) -> str | None:
 
 
 def _approval(row: Approval) -> ApprovalView:
-    return ApprovalView(id=row.id, approved_at=row.approved_at, approved_until=row.approved_until, status=row.status)
+    return ApprovalView(
+        id=row.id,
+        approved_at=row.approved_at,
+        approved_until=row.approved_until,
+        status=row.status,
+        may_vary=tuple((row.scope or {}).get("may_vary", ())),
+    )
+
+
+def _scope(template: Mapping[str, Any], board: Board, approval: Approval | None) -> ScopeView | None:
+    widened = template.get("scope")
+    if widened is None:
+        return None
+    granted = None if approval is None else tuple((approval.scope or {}).get("may_vary", ()))
+    return ScopeView(words=widened["words"], may_vary=left_wide(template, board.votes) if granted is None else granted)
 
 
 def _execution(row: Execution) -> ExecutionView:

@@ -32,7 +32,7 @@ from arap_service.views import Page, QueueFilter, QueueRow
 MAX_LIMIT: Final = 200
 MAX_TEXT: Final = 200
 _MOST_LOOKS: Final = 20
-_SEARCHED: Final = (Task.subject_id, Task.resource_id, Task.tool, Task.server, Task.agent, Task.client_id, Task.id)
+SEARCHED: Final = (Task.subject_id, Task.resource_id, Task.tool, Task.server, Task.agent, Task.client_id, Task.id)
 
 Place = tuple[datetime, str]
 
@@ -134,7 +134,7 @@ def _conditions(
     if wanted.mine:
         conditions += [col(Task.status) == TaskStatus.PENDING, col(Task.pending_until) > now]
     if wanted.mine or not caller.may(Scope.APPROVAL_READ):
-        conditions.append(tasks.is_voiced_by(decider.voices))
+        conditions.append(tasks.is_voiced_by(decider.voices, in_open_steps=wanted.mine))
     if wanted.status is not None:
         conditions.append(col(Task.status) == wanted.status)
     if wanted.template is not None:
@@ -142,7 +142,7 @@ def _conditions(
     if wanted.subject is not None:
         conditions.append(col(Task.subject_id) == wanted.subject)
     if wanted.q:
-        named = (col(column).icontains(wanted.q, autoescape=True) for column in _SEARCHED)
+        named = (col(column).icontains(wanted.q, autoescape=True) for column in SEARCHED)
         conditions.append(or_(*named, items.has_item_named(wanted.q)))
     return conditions
 

@@ -46,6 +46,7 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "is_actor": "Tried to decide a request that they carry out",
         "not_active": "Tried to decide with an account that is not active",
         "not_assigned": "Tried to decide without being asked to",
+        "step_not_open": "Tried to decide before it was their turn",
         "already_decided": "Tried to decide a second time",
         "counted_in_another_step": "Tried to decide in a second step",
     }

@@ -10,7 +10,7 @@ from sqlmodel import Session
 
 from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.policy import Step
-from arap_service.domain.reviewers import NOT_ASSIGNED, Eligible, Ineligible, Person, RequestFacts, may_decide
+from arap_service.domain.reviewers import NOT_ASSIGNED, NOT_OPEN, Eligible, Ineligible, Person, RequestFacts, may_decide
 from arap_service.store import people, votes
 from arap_service.store.tables import StepState, StepVoice, Task, Vote
 
@@ -71,6 +71,7 @@ class Board:
             quorum=state.quorum,
             veto=state.veto,
             repeat=state.repeat,
+            after=frozenset(state.after),
         )
 
 
@@ -138,18 +139,21 @@ def facts_of(task: Task) -> RequestFacts:
 
 
 def eligibility(task: Task, board: Board, decider: Decider) -> Eligible | Ineligible:
-    """The first waiting step in which the decider may speak now, or the rule that speaks most against it."""
+    """The first open step in which the decider may speak now, or the rule that speaks most against it."""
     worst = Ineligible(NOT_ASSIGNED)
+    is_later = False
     counted = board.counted_in(decider.voter)
     for state in board.steps:
         if state.status != "waiting":
             continue
         found = may_decide(facts_of(task), decider.person, step=board.step(state), counted_in=counted)
         if isinstance(found, Eligible):
-            return found
-        if worst.reason == NOT_ASSIGNED:
+            if state.opened_at is not None:
+                return found
+            is_later = True
+        elif worst.reason == NOT_ASSIGNED:
             worst = found
-    return worst
+    return Ineligible(NOT_OPEN) if is_later and worst.reason == NOT_ASSIGNED else worst
 
 
 def is_named(board: Board, decider: Decider) -> bool:

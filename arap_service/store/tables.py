@@ -22,6 +22,7 @@ NAMING: Final = {
     "pk": "pk_%(table_name)s",
 }
 
+JSON_OR_NULL: Final = JSON(none_as_null=True)
 _ZERO: Final = {"server_default": text("0")}
 
 
@@ -195,6 +196,8 @@ class StepState(Row, table=True):
     veto: int
     repeat: bool = False  # whether somebody who has counted elsewhere may count here too
     status: str = "waiting"
+    after: list[str] = Field(default_factory=list, sa_type=JSON, sa_column_kwargs={"server_default": text("'[]'")})
+    opened_at: datetime | None = None  # None while it waits for the steps of `after`
 
 
 class StepVoice(Row, table=True):
@@ -238,6 +241,8 @@ class Vote(Row, table=True):
     channel: str
     approved_until: datetime | None = None
     reason_sealed: bytes | None = None
+    may_vary: list[str] | None = Field(default=None, sa_type=JSON_OR_NULL)  # the scope that the approver leaves wide
+    proposed_sealed: bytes | None = None  # other arguments that the denier would rather see
 
 
 class Approval(Row, table=True):
@@ -260,6 +265,7 @@ class Approval(Row, table=True):
     ended_by: str | None = None
     reason_sealed: bytes | None = None
     state: str  # the signed proof, PDP-69
+    scope: dict[str, Any] | None = Field(default=None, sa_type=JSON_OR_NULL)  # how it is wider than what was asked
 
 
 class Execution(Row, table=True):

@@ -128,6 +128,15 @@ def set_step(session: WriteSession, task_id: str, *, item: int, step_id: str, st
     )
 
 
+def open_step(session: WriteSession, task_id: str, *, item: int, step_id: str, at: datetime) -> None:
+    """Record that a step of the workflow takes decisions from now on."""
+    session.execute(
+        update(StepState)
+        .where(col(StepState.task_id) == task_id, col(StepState.item) == item, col(StepState.step_id) == step_id)
+        .values(opened_at=at)
+    )
+
+
 def end_approval(
     session: WriteSession, approval_id: str, *, to: str, at: datetime, by: str, reason: bytes | None
 ) -> Approval | None:
@@ -187,13 +196,20 @@ def forget_old(session: WriteSession, *, now: datetime, denials_before: datetime
 # The queue
 
 
-def is_voiced_by(voices: Mapping[str, Sequence[str]]) -> ColumnElement[bool]:
-    """A condition: one of `voices` (kind → names) may speak in a step of the task."""
+def is_voiced_by(voices: Mapping[str, Sequence[str]], *, in_open_steps: bool = False) -> ColumnElement[bool]:
+    """A condition: one of `voices` (kind → names) may speak in a step of the task, which may have to be open."""
     speaks = or_(
         false(),
         *(and_(col(StepVoice.kind) == kind, col(StepVoice.name).in_(names)) for kind, names in voices.items() if names),
     )
-    return col(Task.id).in_(select(col(StepVoice.task_id)).where(speaks))
+    spoken = select(col(StepVoice.task_id)).where(speaks)
+    if in_open_steps:
+        same = and_(
+            *(col(getattr(StepState, name)) == col(getattr(StepVoice, name)) for name in ("task_id", "item", "step_id"))
+        )
+        is_open = (col(StepState.status) == "waiting", col(StepState.opened_at).is_not(None))
+        spoken = spoken.join(StepState, same).where(*is_open)
+    return col(Task.id).in_(spoken)
 
 
 def queue_page(

@@ -8,6 +8,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
+from arap_service.domain.reasons import ReasonRule
+
 _PEOPLE: Final = frozenset({"user", "identity", "person"})  # types that a reader takes for granted of who asks
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
@@ -48,12 +50,14 @@ WHY_NOT: Final[Mapping[str, str]] = MappingProxyType(
         "is_submitter": "You made this request yourself, so somebody else has to decide it.",
         "is_actor": "You take part in carrying out this request, so somebody else has to decide it.",
         "not_assigned": "You are not among the people who decide requests of this kind.",
+        "step_not_open": "It is not your turn yet: others decide first.",
         "already_decided": "Your decision is recorded below and cannot be changed.",
         "deadline_passed": "The time to decide has run out.",
         "counted_in_another_step": "You already count in another step, so somebody else has to decide this one.",
     }
 )
 
+_BUTTONS: Final[Mapping[str, str]] = MappingProxyType({"approve": "To approve", "deny": "To deny"})
 OUTCOME: Final[Mapping[str, str]] = MappingProxyType(
     {
         "denied": "It was refused. Nothing runs, and the requester has been told.",
@@ -102,9 +106,12 @@ def risk(value: str) -> str:
     return RISK.get(value, "Risk not stated")
 
 
-def outcome(status: str, approval: str | None, *, in_force: bool, reported: str | None = None) -> str:
+def outcome(
+    status: str, approval: str | None, *, in_force: bool, reported: str | None = None, is_wide: bool = False
+) -> str:
     """What the state of a settled request, of its approval and the report about it mean, in a sentence.
 
+    `is_wide` says that it allows more than exactly what was asked.
     `reported` is how the approval was used, anything else when a report says that it was not, None without a report.
     """
     if status != "approved":
@@ -117,6 +124,8 @@ def outcome(status: str, approval: str | None, *, in_force: bool, reported: str 
         return "The approval has run out. Nothing can start under it any more."
     if reported is not None:
         return "Nothing has run with it so far. The approval stands until it runs out or is taken back."
+    if is_wide:
+        return "The approval is in force. It can be used for what it allows, until it runs out or is taken back."
     return "The approval is in force. It can be used for exactly this, until it runs out or is taken back."
 
 
@@ -160,6 +169,12 @@ def remark(required: Collection[str]) -> str:
     return "Remark or reason (needed to approve)" if "approve" in required else "Remark or reason (optional)"
 
 
+def reason_hints(reasons: Mapping[str, ReasonRule]) -> dict[str, str]:
+    """What the reason beside both buttons must contain: the hint by itself where it goes for both, else by button."""
+    hints = {name: reasons[decision].hint for decision, name in _BUTTONS.items() if decision in reasons}
+    return {"": next(iter(hints.values()))} if len(hints) == 2 and len(set(hints.values())) == 1 else hints
+
+
 def reason(code: str) -> str:
     """A reason code of the rules as a phrase: `amount_above_limit` becomes `Amount above limit`."""
     phrase = code.replace("_", " ")
@@ -170,6 +185,20 @@ def pointer(value: str) -> str:
     """A place inside the arguments: `/to/0/account` becomes `to → 0 → account`."""
     parts = [part.replace("~1", "/").replace("~0", "~") for part in value.split("/")[1:]]
     return " → ".join(parts) or "all of it"
+
+
+def member(value: str) -> str:
+    """A member of what was asked that may vary: `/context/cost_centre` becomes `cost_centre`."""
+    part, _, rest = value.removeprefix("/").partition("/")
+    inner = rest.removeprefix("properties/")
+    if part == "context":
+        return pointer("/" + rest)
+    return f"{part} → {pointer('/' + inner)}" if inner else part
+
+
+def members(values: Collection[str]) -> str:
+    """Several of them, in their order."""
+    return ", ".join(member(value) for value in values)
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:

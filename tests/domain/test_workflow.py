@@ -85,6 +85,30 @@ def test_a_denying_evaluator_ends_the_request_whatever_people_say() -> None:
     assert progress(STEPS, votes, evaluations=voices) == Ended("evaluator", "sanctions")
 
 
+LEGAL = Step("legal", "Legal", groups=frozenset({"legal"}))
+BOARD = Step("board", "Board", groups=frozenset({"board"}), after=frozenset({"legal", "manager"}))
+SEAL = Step("seal", "Seal", groups=frozenset({"seal"}), after=frozenset({"board"}))
+SEQUENCE = (SEAL, BOARD, LEGAL, MANAGER)
+
+
+def test_a_step_opens_when_all_that_it_waits_for_are_complete() -> None:
+    assert progress(SEQUENCE, ()) == Waiting(("legal", "manager"), later=("seal", "board"))
+    votes = [approve(LEGAL, "lea")]
+    assert progress(SEQUENCE, votes) == Waiting(("manager",), later=("seal", "board"))
+    votes += [approve(MANAGER, "ann")]
+    assert progress(SEQUENCE, votes) == Waiting(("board",), later=("seal",))
+    votes += [approve(BOARD, "bea")]
+    assert progress(SEQUENCE, votes) == Waiting(("seal",))
+    assert progress(SEQUENCE, [*votes, approve(SEAL, "sam")]) == Completed(automatic=False)
+
+
+@pytest.mark.requirement("ARS-114")
+def test_what_was_said_in_a_step_that_is_not_open_counts_for_nothing() -> None:
+    assert progress(SEQUENCE, [approve(SEAL, "sam"), deny(BOARD, "bea")]) == Waiting(
+        ("legal", "manager"), later=("seal", "board")
+    )
+
+
 VOTES = st.builds(
     Vote,
     st.sampled_from(["manager", "security", "gone"]),

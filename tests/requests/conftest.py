@@ -1,6 +1,7 @@
 """A world on each engine, with people in it."""
 
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from arap_service.store import migrate
 from arap_service.store.database import Database
 from tests.clock import START, FakeClock
 from tests.databases import Databases, Kind
+from tests.requests.terms import open_terms
+from tests.requests.workflows import OpenWorkflow, open_workflow
 from tests.requests.world import World, open_world, seed
 
 
@@ -32,6 +35,19 @@ def world_url(engine_kind: Kind, databases: Databases) -> Iterator[str]:
 async def world(world_url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterator[World]:
     """A service with people, rules and a gate."""
     async with open_world(tmp_path, world_url, clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def workflow(world_url: str, tmp_path: Path, clock: FakeClock) -> OpenWorkflow:
+    """Opens a world with the rules that it is given."""
+    return partial(open_workflow, tmp_path, world_url, clock)
+
+
+@pytest.fixture
+async def terms(world_url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterator[World]:
+    """A world whose templates say what a decision carries."""
+    async with open_terms(tmp_path, world_url, clock) as opened:
         yield opened
 
 

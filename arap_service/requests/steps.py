@@ -1,0 +1,53 @@
+"""The steps of a request as rows: written when it is made, opened when those that they wait for are complete.
+
+Which steps are complete is decided in `domain/workflow.py`. Access Request and Approval Profile, "Evaluators and
+Workflow Design".
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from arap_service.domain.policy import Step, Template
+from arap_service.records import Part
+from arap_service.requests.voters import Board
+from arap_service.store import tasks
+from arap_service.store.database import WriteSession
+from arap_service.store.rows import add_rows
+from arap_service.store.tables import StepState, StepVoice, Task
+
+
+def add_steps(session: WriteSession, task: Task, template: Template, *, item: int = 0) -> None:
+    """Write the workflow as the template has it now; what waits for nothing is open with the request."""
+    states = [
+        {
+            "task_id": task.id,
+            "item": item,
+            "step_id": step.id,
+            "position": position,
+            "title": step.title,
+            "quorum": step.quorum,
+            "veto": step.veto,
+            "repeat": step.repeat,
+            "status": "waiting",
+            "after": sorted(step.after),
+            "opened_at": None if step.after else task.created_at,
+        }
+        for position, step in enumerate(template.steps)
+    ]
+    add_rows(session, StepState, states)
+    add_rows(session, StepVoice, [voice for step in template.steps for voice in _voices(task, step, item)])
+
+
+def open_steps(session: WriteSession, part: Part, board: Board, *, later: Collection[str], now: datetime) -> None:
+    """Open what still waits for other steps, but for those that go on doing so (`later`)."""
+    for state in board.steps:
+        if state.opened_at is None and state.step_id not in later:
+            tasks.open_step(session, part.task.id, item=part.item, step_id=state.step_id, at=now)
+
+
+def _voices(task: Task, step: Step, item: int) -> list[dict[str, object]]:
+    return [
+        {"task_id": task.id, "item": item, "step_id": step.id, "kind": kind, "name": name}
+        for kind, names in (("group", step.groups), ("person", step.people), ("resolver", step.resolvers))
+        for name in sorted(names)
+    ]
