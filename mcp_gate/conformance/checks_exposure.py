@@ -4,8 +4,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, Final
 
-from mcp_gate.conformance.model import Check, Json, NotApplicable, NotKept
-from mcp_gate.conformance.trial import Trial, brief, envelope_of, meta_of, rule
+from mcp_gate.conformance.model import Check, Json, NotApplicable, NotKept, NotRun
+from mcp_gate.conformance.trial import TERMINAL, Trial, brief, envelope_of, meta_of, rule
 from mcp_gate.conformance.wire import DISPOSITION, IMMEDIATE
 
 EXPOSURE: Final = "exposure"
@@ -86,7 +86,7 @@ async def envelope_survives_restart(trial: Trial) -> None:
     if envelope_of(await trial.get(handle.task_id)) is None:
         raise NotApplicable("the server shows no denial envelope (SEP-2643)")
     await trial.restart()
-    if envelope_of(await trial.get(handle.task_id)) is None:
+    if envelope_of(await _waiting(trial, handle.task_id)) is None:
         raise NotKept("the denial envelope is gone after a restart")
 
 
@@ -95,7 +95,7 @@ async def resumes_after_restart(trial: Trial) -> None:
     """An approval that comes after the restart is carried out, once."""
     handle = await trial.create()
     await trial.restart()
-    await trial.get(handle.task_id)
+    await _waiting(trial, handle.task_id)
     state = await trial.decided("approve", handle)
     if state.get("status") != "completed":
         raise NotKept(f"the task that was approved after a restart ended as {state.get('status')!r}")
@@ -132,6 +132,13 @@ async def _after(trial: Trial, verb: str) -> str:
     handle = await trial.create()
     await trial.decided(verb, handle)
     return handle.task_id
+
+
+async def _waiting(trial: Trial, task_id: str) -> Json:
+    state = await trial.get(task_id)
+    if state.get("status") in TERMINAL:
+        raise NotRun(f"the pending task is {state.get('status')!r} after a restart")
+    return state
 
 
 def _outcome(state: Json) -> tuple[Any, Any]:

@@ -39,8 +39,6 @@ class Reply:
 class Transport(Protocol):
     """One way to a server."""
 
-    name: str
-
     async def ask(self, message: Json, *, headers: Mapping[str, str], seconds: float) -> Reply:
         """Send a request and wait for its answer.
 
@@ -61,8 +59,6 @@ class Transport(Protocol):
 
 class HttpTransport:
     """Streamable HTTP: every message is a POST, answered by JSON or by a stream of events."""
-
-    name = "streamable HTTP"
 
     def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
         self._http = http
@@ -145,8 +141,6 @@ def _answer(read: Sequence[Json], id_: object) -> Json | None:
 
 class StdioTransport:
     """A child process that speaks on its standard input and output; one message a line."""
-
-    name = "stdio"
 
     def __init__(self, command: Sequence[str], group: anyio.abc.TaskGroup) -> None:
         self._command = list(command)
@@ -252,8 +246,6 @@ class StdioTransport:
 
 class Nowhere:
     """The transport of checks that need no server."""
-
-    name = "none"
 
     async def ask(self, message: Json, *, headers: Mapping[str, str], seconds: float) -> Reply:
         """Say that there is none."""
