@@ -18,6 +18,7 @@ from arap_service.context import Context
 from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import Forbidden, InvalidRequest
 from arap_service.domain.events import EVENT_KINDS, EVENTS
+from arap_service.requests.grounds import grounds_of
 from arap_service.requests.voters import decider_of
 from arap_service.store import log, tasks
 from arap_service.store.tables import AuditEntry, Task
@@ -72,7 +73,7 @@ async def look(ctx: Context, caller: Caller, *, after: int) -> Look:
     """
     await place_entries(ctx.database)
     return await ctx.database.read(
-        lambda session: events_after(session, after=after, seen_by=_seen_by(session, caller))
+        lambda session: events_after(session, after=after, seen_by=_seen_by(ctx, session, caller))
     )
 
 
@@ -90,8 +91,8 @@ def events_after(session: Session, *, after: int, seen_by: Sequence[ColumnElemen
     return Look(events, events[-1].position if more else max(until, after), more)
 
 
-def _seen_by(session: Session, caller: Caller) -> Sequence[ColumnElement[bool]]:
+def _seen_by(ctx: Context, session: Session, caller: Caller) -> Sequence[ColumnElement[bool]]:
     if caller.may(Scope.APPROVAL_READ):
         return ()
-    voiced = tasks.is_voiced_by(decider_of(session, caller).voices)
+    voiced = tasks.is_voiced_by(decider_of(session, caller, grounds_of(ctx)).voices)
     return (col(AuditEntry.chain).in_(select(col(Task.id)).where(voiced)),)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from arap_service.domain.appointing import Appointing, Relation
 from arap_service.domain.behaviours import Act
 from arap_service.domain.catalogs import Catalog, CatalogField
 from arap_service.domain.reasons import ReasonRule
@@ -25,6 +26,7 @@ from arap_service.protocol.expressions import (
     ValueExpression,
 )
 
+DEFAULT_APPROVAL_SECONDS: Final = 900
 NO_MATCH: Final = "policy_denied"
 POLICY_ERROR: Final = "policy_error"
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -80,7 +82,10 @@ class Evaluator:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Who may decide (any of groups, people, resolver clients), how many approvals it takes, how many denials end it.
+    """Who may decide, how many approvals it takes, how many denials end it.
+
+    Any of groups, people, resolver clients, relations may, and whoever the expression `who` names. `bonds` are what
+    the relations come to for one request.
 
     `repeat` admits somebody who has already counted in another step of the same request. `after` are the steps that
     must be complete before this one opens.
@@ -95,6 +100,22 @@ class Step:
     veto: int = 1
     repeat: bool = False
     after: frozenset[str] = frozenset()
+    relations: frozenset[Relation] = frozenset()
+    who: str | None = None
+    bonds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Emergency:
+    """Who is on call, how long an approval of theirs lasts, and who is told and looks at it afterwards, until when."""
+
+    title: str
+    groups: frozenset[str]
+    people: frozenset[str]
+    owners: frozenset[str]
+    approval_seconds: int
+    pending_seconds: int | None = None
+    review_seconds: int = 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +134,15 @@ class Template:
     risk: Literal["low", "medium", "high"] = "medium"
     denial_seconds: int = 300
     pending_seconds: int = 86400
-    approval_seconds: int = 900
+    approval_seconds: int = DEFAULT_APPROVAL_SECONDS
     retention_seconds: int = 86400
     request_schema: Mapping[str, Any] | None = None
     catalogs: Mapping[str, CatalogField] = field(default_factory=dict)
     form: bool = False
     reveal: Literal["whole"] | tuple[str, ...] = "whole"
     reveal_reason: bool = True
+    notify: Literal["title", "sentence"] = "title"
+    """What people read of a request outside the desk."""
     mask: tuple[str, ...] = DEFAULT_MASK
     evaluators: tuple[Evaluator, ...] = ()
     provisioned: BoolExpression | None = None
@@ -127,6 +150,7 @@ class Template:
     reason_required: frozenset[str] = frozenset({"deny"})
     reasons: Mapping[str, ReasonRule] = field(default_factory=dict)
     scope: Scope | None = None
+    emergency: Emergency | None = None
     script: tuple[Act, ...] = ()
 
 
@@ -200,6 +224,7 @@ class Policy:
     clients: Mapping[str, tuple[BoolExpression, ...]] = field(default_factory=dict)
     catalogs: Mapping[str, Catalog] = field(default_factory=dict)
     upstream: Convertible | None = None
+    appointing: Appointing | None = None
 
 
 def judge(policy: Policy, question: Question) -> Judgement:
@@ -236,6 +261,17 @@ def hear_evaluators(policy: Policy, template: Template, question: Question) -> t
     return tuple(
         voice for evaluator in template.evaluators if (voice := _voice(policy, evaluator, question)) is not None
     )
+
+
+def is_named_by(
+    policy: Policy, who: str, question: Question, person: Mapping[str, Any], *, key: tuple[object, ...] | None = None
+) -> bool:
+    """Whether the expression `who` of a step names the person; one that cannot be evaluated names nobody."""
+    if policy.appointing is None:
+        return False
+    known = policy.entities.get("person", _NOTHING).get(person["id"], _NOTHING)
+    variables = {**_shown_variables(policy, question), "person": person, "person_entity": known}
+    return policy.appointing.names(who, variables, key=key)
 
 
 def is_provisioned(policy: Policy, template: Template, question: Question) -> bool | None:
@@ -295,10 +331,14 @@ def facts_of(policy: Policy, question: Question) -> Facts:
 
 def _shown_facts(policy: Policy, question: Question) -> Facts:
     """The facts without `call` where some of its arguments are not shown: not even a default stands for them."""
+    return policy.environment.bind(_shown_variables(policy, question))
+
+
+def _shown_variables(policy: Policy, question: Question) -> dict[str, Any]:
     variables = _variables(policy, question)
     if hides_arguments(question.context):
         del variables["call"]
-    return policy.environment.bind(variables)
+    return variables
 
 
 def _variables(policy: Policy, question: Question) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import jsonschema_rs
 
+from arap_service.domain.appointing import Appointing
 from arap_service.domain.behaviours import SCRIPTED, Act, BehaviourInvalid, read_act
 from arap_service.domain.catalog_load import read_catalogs, read_fields
 from arap_service.domain.forms import unaskable
@@ -29,8 +30,8 @@ from arap_service.domain.policy import (
     Template,
 )
 from arap_service.domain.policy_text import PolicyProblem, PolicyText, read_text
-from arap_service.domain.step_load import read_steps
-from arap_service.domain.terms_load import read_reasons, read_scope
+from arap_service.domain.step_load import StepReader
+from arap_service.domain.terms_load import read_emergency, read_reasons, read_scope
 from arap_service.protocol.expressions import (
     BoolExpression,
     Environment,
@@ -67,6 +68,7 @@ _PLAIN: Final = (
     "request_schema",
     "form",
     "reveal_reason",
+    "notify",
     "provisioned_retry_seconds",
 )
 
@@ -114,7 +116,7 @@ def _explain(error: jsonschema_rs.ValidationError) -> str:
         case "oneOf", ["rules", _]:
             return "a rule gives exactly one of permit, deny and request"
         case "anyOf", ["templates", _, "steps", _]:
-            return "a step names groups, people or resolvers"
+            return "a step names groups, people, resolvers, relations or who"
         case _:
             return error.message
 
@@ -130,6 +132,7 @@ class _Builder:
         self._source = source
         self._file: dict[str, Any] = source.value
         self._environment = Environment(_VARIABLES)
+        self._appointing = Appointing(Environment({**_VARIABLES, "person": "map", "person_entity": "map"}))
         self._never = self._environment.compile_bool("false")
         self._catalogs = read_catalogs(self._file, self._condition, source.report)
 
@@ -138,6 +141,7 @@ class _Builder:
             name: self._template(name, value, ("templates", name))
             for name, value in self._file.get("templates", {}).items()
         }
+        self._appointing.entities = entities = self._entities()
         self._unique(self._file["rules"], "rules")
         rules = [self._rule(rule, templates, ("rules", index)) for index, rule in enumerate(self._file["rules"])]
         return Policy(
@@ -146,7 +150,8 @@ class _Builder:
             rules=tuple(rule for rule in rules if rule is not None),
             templates=templates,
             groups=self._file.get("groups", {}),
-            entities=self._entities(),
+            entities=entities,
+            appointing=self._appointing,
             actions={kind: tuple(names) for kind, names in self._file.get("actions", {}).items()},
             clients=self._clients(),
             catalogs=self._catalogs,
@@ -210,8 +215,8 @@ class _Builder:
         return Template(
             id=name,
             **{member: value[member] for member in _PLAIN if member in value},
-            steps=read_steps(
-                value["steps"], groups=self._file.get("groups"), report=self._source.report, path=(*path, "steps")
+            steps=StepReader(self._file.get("groups"), self._who, self._source.report).read(
+                value["steps"], (*path, "steps")
             ),
             evaluators=tuple(
                 Evaluator(
@@ -232,6 +237,7 @@ class _Builder:
             # A reason that must look like something must be there.
             reason_required=frozenset(value.get("reason_required", ["deny"])) | frozenset(value.get("reasons", {})),
             reasons=read_reasons(value, self._source.report, path=path),
+            emergency=read_emergency(value, self._file.get("groups"), self._source.report, path=path),
             scope=read_scope(value, self._condition, self._source.report, path=path),
             script=tuple(self._acts(value.get("script", []), (*path, "script"))),
         )
@@ -276,6 +282,12 @@ class _Builder:
         except ExpressionInvalid as error:
             self._source.report(f"not a usable condition: {error}", *path)
             return self._never
+
+    def _who(self, text: str, path: tuple[object, ...]) -> None:
+        try:
+            self._checked(self._appointing.environment.compile_bool(text), text, path)
+        except ExpressionInvalid as error:
+            self._source.report(f"not a usable condition: {error}", *path)
 
     def _sentence(self, text: str, path: tuple[object, ...]) -> ValueExpression | None:
         try:

@@ -39,13 +39,17 @@ class RequestFacts:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who decides: a human with all his identities, or a resolver client (`client_id` set)."""
+    """Somebody who decides: a human with all his identities, or a resolver client (`client_id` set).
+
+    `bonds` are the relations that he bears under the rules in force (`appointing.py`).
+    """
 
     id: str
     active: bool
     identities: frozenset[str]
     groups: frozenset[str] = frozenset()
     client_id: str | None = None
+    bonds: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +68,12 @@ class Ineligible:
 
 
 def may_decide(
-    facts: RequestFacts, person: Person, *, step: Step, counted_in: Collection[str] = ()
+    facts: RequestFacts, person: Person, *, step: Step, counted_in: Collection[str] = (), is_named: bool = False
 ) -> Eligible | Ineligible:
-    """Whether `person` may decide in `step`, having already counted in the steps `counted_in` of this request."""
+    """Whether `person` may decide in `step`, having already counted in the steps `counted_in` of this request.
+
+    `is_named` says that the expression of the step names him.
+    """
     if not person.active:
         return Ineligible(NOT_ACTIVE)
     if _is_one_of(person, facts.subject_ids):  # ARS-116, GOV-12: holding a right does not help
@@ -75,7 +82,7 @@ def may_decide(
         return Ineligible(IS_SUBMITTER)
     if _is_one_of(person, facts.agents):
         return Ineligible(IS_ACTOR)
-    if not _is_assigned(person, step):
+    if not (is_named or is_assigned(person, step)):
         return Ineligible(NOT_ASSIGNED)
     if step.id in counted_in:
         return Ineligible(ALREADY_DECIDED)
@@ -84,10 +91,12 @@ def may_decide(
     return Eligible(step.id, COUNTED_ELSEWHERE if counted_in else None)
 
 
-def _is_assigned(person: Person, step: Step) -> bool:
+def is_assigned(person: Person, step: Step) -> bool:
+    """Whether the step names the person by himself, by a group or by a relation."""
     if person.client_id is not None:
         return person.client_id in step.resolvers
-    return person.id in step.people or not step.groups.isdisjoint(person.groups)
+    is_related = not step.bonds.isdisjoint(person.bonds)
+    return person.id in step.people or is_related or not step.groups.isdisjoint(person.groups)
 
 
 def _is_one_of(person: Person, marks: Collection[str]) -> bool:

@@ -4,49 +4,57 @@ Notes faults that a schema cannot see, each at its place in the file: groups tha
 complete, steps that wait for each other. What a step means is decided in `policy.py` and `workflow.py`.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from arap_service.domain.appointing import Relation
+from arap_service.domain.catalog_load import Path, Report
 from arap_service.domain.policy import Step
 
 
-class Report(Protocol):
-    """Notes a fault of the member at this path."""
+@dataclass(frozen=True, slots=True)
+class StepReader:
+    """Reads steps; where there are `groups` they may name no other, and `check` notes what is wrong with a `who`."""
 
-    def __call__(self, message: str, *path: object) -> None:
-        """See the class."""
-        ...
+    groups: Mapping[str, str] | None
+    check: Callable[[str, Path], None]
+    report: Report
+
+    def read(self, steps: Sequence[Mapping[str, Any]], path: Path) -> tuple[Step, ...]:
+        """The steps in the order of the file."""
+        _check_order(steps, self.report, path)
+        return tuple(self._step(step, (*path, index)) for index, step in enumerate(steps))
+
+    def _step(self, step: Mapping[str, Any], path: Path) -> Step:
+        self._check(step, path)
+        return Step(
+            id=step["id"],
+            title=step["title"],
+            groups=frozenset(step.get("groups", [])),
+            people=frozenset(step.get("people", [])),
+            resolvers=frozenset(step.get("resolvers", [])),
+            quorum=step.get("quorum", 1),
+            veto=step.get("veto", 1),
+            repeat=step.get("repeat", False),
+            after=frozenset(step.get("after", [])),
+            relations=frozenset(Relation(each["of"], each["is"]) for each in step.get("relations", [])),
+            who=step.get("who"),
+        )
+
+    def _check(self, step: Mapping[str, Any], path: Path) -> None:
+        for index, group in enumerate(step.get("groups", [])):
+            if self.groups is not None and group not in self.groups:
+                self.report("no group has this name", *path, "groups", index)
+        if "who" in step:
+            self.check(step["who"], (*path, "who"))
+        named = len(step.get("people", [])) + len(step.get("resolvers", []))
+        # How many are in a group, bear a relation or are named by an expression shows only later.
+        if not {"groups", "relations", "who"}.intersection(step) and named < step.get("quorum", 1):
+            self.report("the step names fewer deciders than its quorum", *path, "quorum")
 
 
-def read_steps(
-    steps: Sequence[Mapping[str, Any]], *, groups: Mapping[str, str] | None, report: Report, path: tuple[object, ...]
-) -> tuple[Step, ...]:
-    """The steps in the order of the file; with `groups` they may name no other."""
-    _check_order(steps, report, path)
-    return tuple(_step(step, groups, report, (*path, index)) for index, step in enumerate(steps))
-
-
-def _step(step: Mapping[str, Any], known: Mapping[str, str] | None, report: Report, path: tuple[object, ...]) -> Step:
-    for index, group in enumerate(step.get("groups", [])):
-        if known is not None and group not in known:
-            report("no group has this name", *path, "groups", index)
-    people, resolvers = step.get("people", []), step.get("resolvers", [])
-    if not step.get("groups") and len(people) + len(resolvers) < step.get("quorum", 1):
-        report("the step names fewer deciders than its quorum", *path, "quorum")
-    return Step(
-        id=step["id"],
-        title=step["title"],
-        groups=frozenset(step.get("groups", [])),
-        people=frozenset(people),
-        resolvers=frozenset(resolvers),
-        quorum=step.get("quorum", 1),
-        veto=step.get("veto", 1),
-        repeat=step.get("repeat", False),
-        after=frozenset(step.get("after", [])),
-    )
-
-
-def _check_order(steps: Sequence[Mapping[str, Any]], report: Report, path: tuple[object, ...]) -> None:
+def _check_order(steps: Sequence[Mapping[str, Any]], report: Report, path: Path) -> None:
     waits = {step["id"]: frozenset(step.get("after", [])) for step in steps}
     is_whole = True
     for index, step in enumerate(steps):

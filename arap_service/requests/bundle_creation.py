@@ -58,7 +58,7 @@ def create_bundle(ctx: Context, session: WriteSession, bundle: Bundle, orders: S
     )
     voices = [hear_evaluators(order.policy, order.template, order.question) for order in orders]
     for part, order, heard in zip(parts, orders, voices, strict=True):
-        add_steps(session, task, order.template, item=part.item)
+        add_steps(session, part, order.template)
         record(session, part, "item_submitted", order.caller.principal, _item_detail(part, order), now=order.now)
         for voice in heard:
             hear(ctx, session, part, voice, now=order.now)

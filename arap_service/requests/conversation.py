@@ -33,6 +33,7 @@ from arap_service.requests.announcing import announce
 from arap_service.requests.decisions import expire_if_due, is_text
 from arap_service.requests.details import detail, visible_items, why_not
 from arap_service.requests.endings import REQUESTS, record, task_topic
+from arap_service.requests.grounds import grounds_of
 from arap_service.requests.own import own_task
 from arap_service.requests.voters import Decider, board_of, decider_of, may_see
 from arap_service.store import conversations, items, tasks
@@ -106,7 +107,7 @@ async def question(ctx: Context, caller: Caller, task_id: str) -> dict[str, Any]
         found = None if ctx.clock() >= task.pending_until else _open(session, task)
         if found is None:
             raise InvalidTaskState("No question is open.", current=task.status, version=task.version)
-        asked = _asked(ctx, task, found)
+        asked = asked_in(ctx, task, found)
         return {"message": asked["message"], "schema": asked["schema"], "version": found.number}
 
     return await ctx.database.read(look)
@@ -124,42 +125,46 @@ async def answer(ctx: Context, caller: Caller, task_id: str, *, version: int, gi
     """
 
     def work(session: WriteSession) -> ArapError | None:
-        task, now = own_task(ctx, session, caller, task_id, for_update=True), ctx.clock()
+        task = own_task(ctx, session, caller, task_id, for_update=True)
         caller.require(Scope.SUBMIT)
-        expire_if_due(ctx, session, task, now=now)
-        found = _open(session, task)
-        if found is None:
-            return InvalidTaskState("No question is open.", current=task.status, version=task.version)
-        if found.number != version:
-            return StaleVersion("Another question is open.", current=task.status, version=found.number)
-        validator = jsonschema_rs.Draft202012Validator(_asked(ctx, task, found)["schema"], retriever=refuse_to_fetch)
-        errors = [
-            {"pointer": json_pointer(("input", *error.instance_path)), "code": str(error.kind.name)}
-            for error in validator.iter_errors(dict(given))
-        ]
-        if errors:
-            return InputInvalid("The answer is not what was asked for.", errors=errors)
-        try:
-            said = digest(dict(given))
-        except Unrepresentable as fault:  # a number that would be another one to whoever reads it
-            pointer = json_pointer(("input",)) + fault.pointer
-            return InputInvalid(
-                "The answer is not what was asked for.", errors=[{"pointer": pointer, "code": "number"}]
-            )
-        sealed = task_seal(task, ctx.ring).seal_at(f"question:{found.id}:answer_sealed", dict(given))
-        conversations.answer_question(session, found.id, by=caller.principal, at=now, sealed=sealed)
-        _changed(session, task)
-        detail_: dict[str, JsonValue] = {"number": found.number, "digest": said}
-        record(session, task, "question_answered", caller.principal, detail_, now=now)
-        asker = [found.asked_by.removeprefix("person:")] if found.asked_by.startswith("person:") else []
-        number = str(found.number)
-        announce(ctx, session, NoticeKind.QUESTION_ANSWERED, task, now=now, about=number, people=asker)
-        return None
+        expire_if_due(ctx, session, task, now=ctx.clock())
+        return answer_within(ctx, session, task, by=caller.principal, version=version, given=given)
 
     fault = await ctx.database.write(work)
     if fault is not None:
         raise fault
     ctx.log.info("question_answered", task_id=task_id)
+
+
+def answer_within(
+    ctx: Context, session: WriteSession, task: Task, *, by: str, version: int, given: Mapping[str, JsonValue]
+) -> ArapError | None:
+    """Keep an answer to the open question of `task`, which the caller of this function holds and may answer for."""
+    now, found = ctx.clock(), _open(session, task)
+    if found is None:
+        return InvalidTaskState("No question is open.", current=task.status, version=task.version)
+    if found.number != version:
+        return StaleVersion("Another question is open.", current=task.status, version=found.number)
+    validator = jsonschema_rs.Draft202012Validator(asked_in(ctx, task, found)["schema"], retriever=refuse_to_fetch)
+    errors = [
+        {"pointer": json_pointer(("input", *error.instance_path)), "code": str(error.kind.name)}
+        for error in validator.iter_errors(dict(given))
+    ]
+    if errors:
+        return InputInvalid("The answer is not what was asked for.", errors=errors)
+    try:
+        said = digest(dict(given))
+    except Unrepresentable as fault:  # a number that would be another one to whoever reads it
+        pointer = json_pointer(("input",)) + fault.pointer
+        return InputInvalid("The answer is not what was asked for.", errors=[{"pointer": pointer, "code": "number"}])
+    sealed = task_seal(task, ctx.ring).seal_at(f"question:{found.id}:answer_sealed", dict(given))
+    conversations.answer_question(session, found.id, by=by, at=now, sealed=sealed)
+    _changed(session, task)
+    detail_: dict[str, JsonValue] = {"number": found.number, "digest": said}
+    record(session, task, "question_answered", by, detail_, now=now)
+    asker = [found.asked_by.removeprefix("person:")] if found.asked_by.startswith("person:") else []
+    announce(ctx, session, NoticeKind.QUESTION_ANSWERED, task, now=now, about=str(found.number), people=asker)
+    return None
 
 
 async def comment(ctx: Context, caller: Caller, task_id: str, *, text: str) -> RequestDetail:
@@ -215,7 +220,7 @@ async def _as_reviewer(ctx: Context, caller: Caller, task_id: str, work: Work) -
         task, now = tasks.find_task(session, task_id, for_update=True), ctx.clock()
         if task is None or now >= task.expires_at:
             return UnknownTask()
-        decider, board = decider_of(session, caller), board_of(session, task)
+        decider, board = decider_of(session, caller, grounds_of(ctx)), board_of(session, task)
         if not may_see(caller, board, decider):
             return UnknownTask()
         if not caller.may(Scope.APPROVAL_RESOLVE):
@@ -242,7 +247,8 @@ def _open(session: Session, task: Task) -> Question | None:
     return conversations.open_question(session, task.id) if task.status == "pending" else None
 
 
-def _asked(ctx: Context, task: Task, asked: Question) -> dict[str, Any]:
+def asked_in(ctx: Context, task: Task, asked: Question) -> dict[str, Any]:
+    """What was asked: message and schema."""
     opened: dict[str, Any] = task_seal(task, ctx.ring).open_at(f"question:{asked.id}:asked_sealed", asked.asked_sealed)
     return opened
 

@@ -70,7 +70,7 @@ def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int
     part = Part(task)
     session.add(task)
     session.flush()
-    add_steps(session, task, order.template)
+    add_steps(session, part, order.template)
     # ARS-122: subject, resource, action, context, denial, requester and client, the sensitive ones as hashes.
     detail = {**submission_detail(part, order), "evaluators": len(evaluations)}
     record(session, part, "task_submitted", order.caller.principal, detail, now=order.now, is_first=True)
@@ -180,9 +180,13 @@ def snapshot(template: Template) -> dict[str, Any]:
         "risk": template.risk,
         "reveal": template.reveal if template.reveal == "whole" else list(template.reveal),
         "reveal_reason": template.reveal_reason,
+        "notify": template.notify,
         "mask": list(template.mask),
         "approval_seconds": template.approval_seconds,
         "reason_required": sorted(template.reason_required),
+        "emergency": None
+        if template.emergency is None
+        else {"owners": sorted(template.emergency.owners), "review_seconds": template.emergency.review_seconds},
         "scope": None if template.scope is None else {**asdict(template.scope), "may_vary": [*template.scope.may_vary]},
         "reasons": {decision: asdict(rule) for decision, rule in template.reasons.items()},
     }
@@ -277,6 +281,7 @@ def submission_detail(part: Part, order: Order) -> dict[str, JsonValue]:
         "pending_until": own.pending_until.isoformat(),
         "body_digest": task.body_digest,
         "unverified": _claimed(order.intake),
+        **({"emergency": True} if order.wishes.is_emergency else {}),
     }
 
 

@@ -8,7 +8,7 @@ counts once under an idempotency key; without one, the second meets a newer vers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from opentelemetry.trace import Span
 from sqlalchemy.exc import IntegrityError
@@ -27,9 +27,10 @@ from arap_service.domain.errors import (
     UnknownTask,
 )
 from arap_service.domain.notices import NoticeKind
+from arap_service.domain.reasons import reason_fault
 from arap_service.domain.reviewers import Ineligible
 from arap_service.domain.task import Expire, Refused
-from arap_service.records import Part, task_seal
+from arap_service.records import Part, asked_of, task_seal
 from arap_service.requests.announcing import announce
 from arap_service.requests.counting import Choice, Counted, count, state_fault
 from arap_service.requests.details import detail
@@ -41,7 +42,9 @@ from arap_service.requests.endings import (
     record,
     task_topic,
 )
+from arap_service.requests.grounds import grounds_of
 from arap_service.requests.once import once
+from arap_service.requests.proposals import call_of, check_shape, proposal_fault
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
 from arap_service.store import items, tasks, votes
 from arap_service.store.database import WriteSession
@@ -62,11 +65,15 @@ async def decide(
     reason: str | None = None,
     approved_until: datetime | None = None,
     item: int | None = None,
+    may_vary: Sequence[str] | None = None,
+    proposed_arguments: Mapping[str, Any] | None = None,
     idempotency_key: str | None = None,
 ) -> RequestDetail:
     """Approve or deny as the caller, who has seen `version`; the request as it stands afterwards.
 
-    Of a bundle one item is decided, counted from 1, and `version` is that of the item.
+    Of a bundle one item is decided, counted from 1, and `version` is that of the item. `may_vary` narrows a scope that
+    the template widened to these members, none of them for exactly what was asked. A denial may propose other
+    arguments, which the requester is told; what was asked stays what it was.
 
     Raises:
         UnknownTask: There is no such request for this caller.
@@ -75,8 +82,12 @@ async def decide(
         InvalidRequest, InputInvalid: The decision is not complete.
         DuplicateRequest: The key was used for another decision.
     """
-    choice = Choice(decision, version, reason.strip() or None if reason else None, approved_until, item)
+    wide = None if may_vary is None else tuple(may_vary)
+    said = reason.strip() or None if reason else None
+    choice = Choice(decision, version, said, approved_until, item, wide, proposed_arguments)
     _check_choice(choice)
+    if proposed_arguments is not None:
+        check_shape(decision, proposed_arguments)
     repeatable = once(caller, idempotency_key, choice.said(task_id))
 
     def work(session: WriteSession) -> ArapError | None:
@@ -130,6 +141,8 @@ def _check_choice(choice: Choice) -> None:
         raise InvalidRequest("The reason holds half a character.", pointer="/reason")
     if choice.decision == "deny" and choice.approved_until is not None:
         raise InvalidRequest("A denial has no lifetime.", pointer="/approved_until")
+    if choice.decision == "deny" and choice.may_vary is not None:
+        raise InvalidRequest("A denial has no scope.", pointer="/scope")
 
 
 def _decide(ctx: Context, session: WriteSession, caller: Caller, task_id: str, choice: Choice) -> ArapError | None:
@@ -139,7 +152,7 @@ def _decide(ctx: Context, session: WriteSession, caller: Caller, task_id: str, c
     task = tasks.find_task(session, task_id, for_update=True)
     if task is None or now >= task.expires_at:
         return UnknownTask()
-    decider, board = decider_of(session, caller), board_of(session, task)
+    decider, board = decider_of(session, caller, grounds_of(ctx)), board_of(session, task)
     if not may_see(caller, board, decider):
         return UnknownTask()
     if not caller.may(Scope.APPROVAL_RESOLVE):
@@ -182,13 +195,21 @@ def _decide_part(
         return refuse(session, part, decider, found.reason, IneligibleApprover(code=found.reason), now=now)
     if fault := _input_fault(part, choice, board.votes, now=now):
         return fault
+    if choice.proposed is not None:
+        call = call_of(part, asked_of(part, task_seal(part.task, ctx.ring)))
+        if fault := proposal_fault(part, choice.proposed, call):
+            return fault
     return count(ctx, session, part, board, Counted(decider, found, choice, deciding.channel), now=now)
 
 
 def _input_fault(part: Part, choice: Choice, cast: Sequence[Vote], *, now: datetime) -> ArapError | None:
     errors: list[Mapping[str, str]] = []
-    if choice.reason is None and choice.decision in part.own.template["reason_required"]:
-        errors.append({"pointer": "/reason", "code": "required"})
+    if code := reason_fault(part.own.template, choice.decision, choice.reason):
+        errors.append({"pointer": "/reason", "code": code})
+    offered = (part.own.template.get("scope") or {}).get("may_vary", ())
+    for index, pointer in enumerate(choice.may_vary or ()):
+        if pointer not in offered:  # a scope can be narrowed, and never widened
+            errors.append({"pointer": f"/scope/may_vary/{index}", "code": "not_allowed"})
     if choice.decision == "approve":
         # ARS-59, ARS-108: also when it is an earlier approver's wish that leaves no time; who comes now can still deny.
         wishes = (choice.approved_until, *(vote.approved_until for vote in cast))
@@ -222,6 +243,7 @@ async def revoke(ctx: Context, caller: Caller, approval_id: str, *, reason: str)
         Forbidden: The caller may not revoke.
         InvalidTaskState: The approval is not in force any more.
         InvalidRequest: There is no reason, or it is too long.
+        InputInvalid: The template wants something in the reason that is not there.
     """
     text = reason.strip()
     if not 0 < len(text) <= MAX_REASON or not is_text(text):
@@ -239,14 +261,16 @@ def _revoke(ctx: Context, session: WriteSession, caller: Caller, approval_id: st
     if found is None:
         return UnknownTask()
     approval, task = found
-    decider, board = decider_of(session, caller), board_of(session, task)
+    decider, board = decider_of(session, caller, grounds_of(ctx)), board_of(session, task)
     if not may_see(caller, board.of(approval.item), decider):
         return UnknownTask()
     if not caller.may(Scope.APPROVAL_REVOKE):
         return refuse(session, task, decider, "missing_scope", Forbidden(scope=Scope.APPROVAL_REVOKE), now=now)
-    about = find_part(session, task, approval.item or None) or task
+    about = find_part(session, task, approval.item or None) or Part(task)
     if now >= approval.approved_until:
         return InvalidTaskState("The approval has run out.", current=task.status, version=task.version)
+    if code := reason_fault(about.own.template, "revoke", reason):
+        return InputInvalid("The reason is not complete.", errors=[{"pointer": "/reason", "code": code}])
     sealed = task_seal(task, ctx.ring).seal_at(f"approval:{approval_id}:reason_sealed", reason)
     ended = tasks.end_approval(session, approval_id, to="revoked", at=now, by=decider.actor, reason=sealed)
     if ended is None:

@@ -24,11 +24,13 @@ from arap_service.protocol.sealing import KeyRing
 from arap_service.records import Part, asked_of, task_seal, tuple_of
 from arap_service.requests.counting import left_wide
 from arap_service.requests.endings import latest_end
+from arap_service.requests.grounds import grounds_of
 from arap_service.requests.proposals import call_of
 from arap_service.requests.said import said_about
 from arap_service.requests.stated import told_apart
 from arap_service.requests.telling import bundle_sentence, effect_sentence, history_of, names_for
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
+from arap_service.requests.wishes import JUSTIFICATION
 from arap_service.sealed import RowSeal
 from arap_service.store import items, tasks, votes
 from arap_service.store.item_tables import TaskItem
@@ -36,7 +38,6 @@ from arap_service.store.tables import Approval, Execution, Task, Vote
 from arap_service.views import ApprovalView, ArgumentView, ExecutionView, RequestDetail, ScopeView, StepView, VoteView
 
 RISKS = ("low", "medium", "high")
-JUSTIFICATION = "business_justification"
 # Shown by name elsewhere on the page, or of no use to a reader.
 _NAMED = frozenset({"arguments_hash", "agent", "server", JUSTIFICATION})
 _SHOWN_ELSEWHERE = frozenset({JUSTIFICATION, "requested_until"})
@@ -59,7 +60,7 @@ def _detail(ctx: Context, session: Session, caller: Caller, task_id: str) -> Req
         if caller.may(Scope.APPROVAL_READ) and tasks.find_tombstone(session, task_id) is not None:
             raise TaskExpired
         raise UnknownTask
-    decider, board = decider_of(session, caller), board_of(session, task)
+    decider, board = decider_of(session, caller, grounds_of(ctx)), board_of(session, task)
     if not may_see(caller, board, decider):
         raise UnknownTask
     if now >= task.expires_at:
@@ -195,6 +196,7 @@ class _Told:
             max_approved_until=latest_end(part, now=self.now) if pending else None,
             pending_approval=self._pending_approval() if pending else None,
             reason_required=frozenset(template["reason_required"]),
+            is_emergency=template.get("emergency") is not None,
             may_propose=pending and bool(template.get("reveal_reason")) and call_of(part, asked) is not None,
             scope=_scope(template, self.board, approval),
             reasons={decision: ReasonRule(**rule) for decision, rule in template.get("reasons", {}).items()},

@@ -21,7 +21,10 @@ from arap_service.protocol.arap import parse_instant
 from arap_service.records import Part, task_seal
 from arap_service.requests.decisions import expire_if_due, find_part
 from arap_service.requests.endings import REQUESTS, Cause, end, record, task_topic
+from arap_service.requests.grounds import grounds_of
 from arap_service.requests.handles import handle_of, response
+from arap_service.requests.owning import ownership_of
+from arap_service.requests.reviews import note_use
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, is_named, may_see
 from arap_service.store import items, tasks, votes
 from arap_service.store.database import WriteSession
@@ -30,6 +33,7 @@ from arap_service.store.tables import Approval, Execution, Task
 DISPOSITIONS: Final = frozenset(
     {"approved-executed", "denied-not-executed", "execution-error", "outcome-unknown", "cancelled", "failed"}
 )
+_RAN: Final = frozenset({"approved-executed", "execution-error", "outcome-unknown"})
 MAX_TEXT: Final = 2000
 
 
@@ -132,9 +136,10 @@ def _canceller(ctx: Context, session: Session, caller: Caller, task_id: str) -> 
         own = own_task(ctx, session, caller, task_id)
         caller.require(Scope.CANCEL)
         return own, caller.principal, "requester"
-    decider, board = decider_of(session, caller), board_of(session, task)
+    decider, board = decider_of(session, caller, grounds_of(ctx)), board_of(session, task)
     is_administrator = caller.may(Scope.ADMIN)
-    if not (is_administrator or may_see(caller, board, decider)):
+    is_requester = caller.channel == "desk" and ownership_of(session, caller).holds(task)
+    if not (is_administrator or is_requester or may_see(caller, board, decider)):
         raise UnknownTask
     if ctx.clock() >= task.expires_at:
         raise TaskExpired
@@ -142,8 +147,7 @@ def _canceller(ctx: Context, session: Session, caller: Caller, task_id: str) -> 
         return task, decider.actor, "administrator"
     if caller.may(Scope.APPROVAL_RESOLVE) and _is_named_throughout(session, task, board, decider):
         return task, decider.actor, "approver"
-    identities = decider.person.identities
-    if caller.channel == "desk" and (task.submitter in identities or task.subject_id in _bare(identities)):
+    if is_requester:
         return task, decider.actor, "requester"
     raise Forbidden("Only the requester, an approver or an administrator may withdraw this request.")
 
@@ -154,10 +158,6 @@ def _is_named_throughout(session: Session, task: Task, board: Board, decider: De
         return is_named(board, decider)
     rows = items.items_of(session, [task.id])
     return all(is_named(board.of(row.item), decider) for row in rows if row.status == "pending")
-
-
-def _bare(identities: frozenset[str]) -> frozenset[str]:
-    return frozenset(identity.partition("|")[2] for identity in identities)
 
 
 def _cancellation(body: Mapping[str, Any] | None) -> dict[str, str]:
@@ -237,6 +237,8 @@ def _keep(ctx: Context, session: WriteSession, caller: Caller, said: _Report) ->
         "generation": said.generation,
     }
     record(session, said.part, "execution_reported", caller.principal, detail, now=now)
+    if said.disposition in _RAN:
+        note_use(ctx, session, said.part, approval.id, now=now)
     session.on_commit(task_topic(task.id))
     session.on_commit(REQUESTS)
 

@@ -22,8 +22,9 @@ from arap_service.protocol.arap import TaskStatus, format_instant, parse_instant
 from arap_service.protocol.canonical import strict_loads
 from arap_service.records import Part, task_seal
 from arap_service.requests.details import RISKS, visible_items, why_not
+from arap_service.requests.grounds import grounds_of
 from arap_service.requests.telling import bundle_sentence, effect_sentence
-from arap_service.requests.voters import Board, Decider, boards_of, decider_of
+from arap_service.requests.voters import Board, Decider, boards_of, decider_of, may_see
 from arap_service.store import items, tasks
 from arap_service.store.item_tables import TaskItem
 from arap_service.store.tables import Task
@@ -32,6 +33,7 @@ from arap_service.views import Page, QueueFilter, QueueRow
 MAX_LIMIT: Final = 200
 MAX_TEXT: Final = 200
 _MOST_LOOKS: Final = 20
+_LOOK: Final = 500
 SEARCHED: Final = (Task.subject_id, Task.resource_id, Task.tool, Task.server, Task.agent, Task.client_id, Task.id)
 
 Place = tuple[datetime, str]
@@ -69,29 +71,30 @@ def _by_deadline(wanted: QueueFilter) -> bool:
 
 def _page(ctx: Context, session: Session, caller: Caller, wanted: QueueFilter, after: Place | None) -> Page[QueueRow]:
     now = ctx.clock()
-    decider = decider_of(session, caller)
+    decider = decider_of(session, caller, grounds_of(ctx))
     conditions = _conditions(caller, wanted, decider, now=now)
     by_deadline = _by_deadline(wanted)
-    rows: list[QueueRow] = []
+    reader, rows = _Reader(caller, decider, wanted.mine), list[QueueRow]()
+    most = wanted.limit
     for _ in range(_MOST_LOOKS):
         found = tasks.queue_page(
             session,
             conditions=conditions,
             oldest_deadline_first=by_deadline,
             after=after,
-            limit=wanted.limit + 1,
+            limit=most + 1,
         )
         boards = boards_of(session, found)
         rows_of = items_by_task(session, found)
-        for task in found[: wanted.limit]:
-            row = _row(ctx, _Line(task, rows_of.get(task.id, ()), boards[task.id]), _Reader(caller, decider), now=now)
+        for task in found[:most]:
             after = _place(task, by_deadline=by_deadline)
-            if wanted.mine and not row.may_decide:
+            row = _row(ctx, _Line(task, rows_of.get(task.id, ()), boards[task.id]), reader, now=now)
+            if row is None:
                 continue
             rows.append(row)
             if len(rows) == wanted.limit:
                 break
-        more = len(found) > wanted.limit
+        more, most = len(found) > most, max(most, _LOOK)  # after many misses there may be more
         if not more or len(rows) == wanted.limit:
             is_last = not more and (not found or after == _place(found[-1], by_deadline=by_deadline))
             return Page(tuple(rows), None if is_last or after is None else _cursor(after, by_deadline=by_deadline))
@@ -110,6 +113,7 @@ def items_by_task(session: Session, found: Sequence[Task]) -> dict[str, list[Tas
 class _Reader:
     caller: Caller
     decider: Decider
+    is_mine: bool  # whether he wants only what he may decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,7 @@ def _conditions(
     if wanted.mine:
         conditions += [col(Task.status) == TaskStatus.PENDING, col(Task.pending_until) > now]
     if wanted.mine or not caller.may(Scope.APPROVAL_READ):
-        conditions.append(tasks.is_voiced_by(decider.voices, in_open_steps=wanted.mine))
+        conditions.append(tasks.is_voiced_by(decider.chances, in_open_steps=wanted.mine))
     if wanted.status is not None:
         conditions.append(col(Task.status) == wanted.status)
     if wanted.template is not None:
@@ -147,11 +151,16 @@ def _conditions(
     return conditions
 
 
-def _row(ctx: Context, line: _Line, reader: _Reader, *, now: datetime) -> QueueRow:
+def _row(ctx: Context, line: _Line, reader: _Reader, *, now: datetime) -> QueueRow | None:
+    """The line of a request, None when it is not for the reader: what the database cannot tell alone."""
     task, parts = line.task, line.parts(reader)
+    if not may_see(reader.caller, line.board, reader.decider):
+        return None
     refusals = [why_not(reader.caller, part, line.board.of(part.item), reader.decider, now=now) for part in parts]
     # Whoever may decide one of several things has something to do here.
     refusal = None if None in refusals else next((code for code in refusals if code != "ended"), "ended")
+    if reader.is_mine and refusal is not None:
+        return None
     own = parts[0].own
     seal = task_seal(task, ctx.ring)
     return QueueRow(

@@ -7,17 +7,19 @@ Workflow Design".
 from collections.abc import Collection
 from datetime import datetime
 
+from arap_service.domain.appointing import ANYBODY, bonds_of
 from arap_service.domain.policy import Step, Template
 from arap_service.records import Part
 from arap_service.requests.voters import Board
 from arap_service.store import tasks
 from arap_service.store.database import WriteSession
 from arap_service.store.rows import add_rows
-from arap_service.store.tables import StepState, StepVoice, Task
+from arap_service.store.tables import StepState, StepVoice
 
 
-def add_steps(session: WriteSession, task: Task, template: Template, *, item: int = 0) -> None:
+def add_steps(session: WriteSession, part: Part, template: Template) -> None:
     """Write the workflow as the template has it now; what waits for nothing is open with the request."""
+    task, item = part.task, part.item
     states = [
         {
             "task_id": task.id,
@@ -31,11 +33,12 @@ def add_steps(session: WriteSession, task: Task, template: Template, *, item: in
             "status": "waiting",
             "after": sorted(step.after),
             "opened_at": None if step.after else task.created_at,
+            "who": step.who,
         }
         for position, step in enumerate(template.steps)
     ]
     add_rows(session, StepState, states)
-    add_rows(session, StepVoice, [voice for step in template.steps for voice in _voices(task, step, item)])
+    add_rows(session, StepVoice, [voice for step in template.steps for voice in _voices(part, step)])
 
 
 def open_steps(session: WriteSession, part: Part, board: Board, *, later: Collection[str], now: datetime) -> None:
@@ -45,9 +48,21 @@ def open_steps(session: WriteSession, part: Part, board: Board, *, later: Collec
             tasks.open_step(session, part.task.id, item=part.item, step_id=state.step_id, at=now)
 
 
-def _voices(task: Task, step: Step, item: int) -> list[dict[str, object]]:
+def _voices(part: Part, step: Step) -> list[dict[str, object]]:
+    task, own = part.task, part.own
+    things = {
+        "subject": (task.subject_type, task.subject_id),
+        "resource": (own.resource_type, own.resource_id),
+    }
+    named = {
+        "group": step.groups,
+        "person": step.people,
+        "resolver": step.resolvers,
+        "relation": bonds_of(step.relations, things),
+        "anybody": frozenset() if step.who is None else frozenset({ANYBODY}),
+    }
     return [
-        {"task_id": task.id, "item": item, "step_id": step.id, "kind": kind, "name": name}
-        for kind, names in (("group", step.groups), ("person", step.people), ("resolver", step.resolvers))
+        {"task_id": task.id, "item": part.item, "step_id": step.id, "kind": kind, "name": name}
+        for kind, names in named.items()
         for name in sorted(names)
     ]

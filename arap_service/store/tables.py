@@ -78,6 +78,7 @@ class Task(Row, table=True):
         Index("ix_task_queue", "status", "pending_until", "id"),
         Index("ix_task_newest", "created_at", "id"),
         Index("ix_task_subject", "subject_id", "created_at"),
+        Index("ix_task_submitter", "submitter", "created_at"),
     )
 
     id: str = Field(primary_key=True)
@@ -198,13 +199,17 @@ class StepState(Row, table=True):
     status: str = "waiting"
     after: list[str] = Field(default_factory=list, sa_type=JSON, sa_column_kwargs={"server_default": text("'[]'")})
     opened_at: datetime | None = None  # None while it waits for the steps of `after`
+    who: str | None = None  # the expression that names deciders
 
 
 class StepVoice(Row, table=True):
-    """Who may speak in a step: a group, a person or a resolver; indexed, so that "mine to decide" is one look-up."""
+    """Who may speak in a step; indexed, so that "mine to decide" is one look-up.
+
+    A group, a person, a resolver, whoever bears a relation (its bond), or perhaps anybody, which an expression decides.
+    """
 
     __table_args__ = (
-        _one_of("kind", "group", "person", "resolver"),
+        _one_of("kind", "group", "person", "resolver", "relation", "anybody"),
         ForeignKeyConstraint(
             ["task_id", "item", "step_id"],
             ["step_state.task_id", "step_state.item", "step_state.step_id"],
@@ -253,6 +258,7 @@ class Approval(Row, table=True):
         CheckConstraint("(status = 'active') = (ended_at IS NULL)", name="ended"),
         CheckConstraint("approved_at < approved_until", name="lifetime"),
         _index_where("uq_approval_active", "task_id", "item", where="status = 'active'", unique=True),
+        _index_where("ix_approval_in_force", "approved_until", "id", where="status = 'active'"),
     )
 
     id: str = Field(primary_key=True)
@@ -317,6 +323,7 @@ class Delivery(Row, table=True):
         _one_of("status", "pending", "delivered", "dead", "disabled"),
         CheckConstraint("(lease_owner IS NULL) = (lease_until IS NULL)", name="lease"),
         _index_where("ix_delivery_due", "next_at", where="status = 'pending'"),
+        _index_where("ix_delivery_dead", "created_at", where="status = 'dead'"),
     )
 
     id: str = Field(primary_key=True)  # also the webhook-id of every attempt
