@@ -2,7 +2,17 @@
 
 from fastapi import FastAPI
 
-from arap_service.web import conversation_pages, form_pages, login, not_found, pages, request_pages, static_files
+from arap_service.web import (
+    approval_pages,
+    conversation_pages,
+    form_pages,
+    login,
+    not_found,
+    own_pages,
+    pages,
+    request_pages,
+    static_files,
+)
 from arap_service.web.login import gatekeeper
 
 
@@ -10,5 +20,6 @@ def install(app: FastAPI, *, prefix: str = "") -> None:
     """Serve the desk under `prefix`; the application provides `app.state.context`."""
     app.state.gatekeeper = gatekeeper()
     reviewing = (pages.router, request_pages.router, conversation_pages.router)
-    for router in (login.router, *reviewing, form_pages.router, static_files.router, not_found.router):
+    asking = (own_pages.router, form_pages.router)
+    for router in (login.router, *reviewing, *asking, approval_pages.router, static_files.router, not_found.router):
         app.include_router(router, prefix=prefix)

@@ -5,7 +5,6 @@ design.md section 7.
 """
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,9 +15,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from arap_service import requests
-from arap_service.domain.errors import InvalidRequest
-from arap_service.domain.visible import is_hidden
 from arap_service.views import QueueFilter, QueueRow
+from arap_service.web.asking import cursor_of, searched
 from arap_service.web.edge import READING, DeskRoute, Visit, visit
 from arap_service.web.rendering import render
 
@@ -108,11 +106,7 @@ async def live_queue(request: Request) -> Response:
 
 def _wanted(request: Request) -> Wanted:
     show = request.query_params.get("show", "mine")
-    q = "".join(char for char in request.query_params.get("q", "") if not is_hidden(char)).strip()
-    cursor = request.query_params.get("cursor")
-    if len(q) > 200 or (cursor is not None and not re.fullmatch(r"[A-Za-z0-9_=.~-]{1,1000}", cursor)):
-        raise InvalidRequest
-    return Wanted(show if show in dict(TABS) else "mine", q, cursor)
+    return Wanted(show if show in dict(TABS) else "mine", searched(request), cursor_of(request))
 
 
 async def _parts(asked: Visit, wanted: Wanted) -> list[Part]:

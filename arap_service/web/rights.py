@@ -40,7 +40,12 @@ class MenuEntry:
     current: str | None
 
 
-PLACES: Final = (Place("/desk", "Requests", below=("/desk/requests/",)),)
+PLACES: Final = (
+    Place("/desk", "Requests", below=("/desk/requests/",)),
+    Place("/desk/approvals", "In force"),
+    Place("/desk/my", "My requests"),
+    Place("/desk/reviews", "Emergencies", frozenset({Scope.APPROVAL_READ, Scope.ADMIN})),
+)
 
 
 async def rights_of(ctx: Context, session: Session | None) -> frozenset[Scope]:

@@ -1,0 +1,36 @@
+"""What the address of a page asks for, read strictly: what no page of ours links to is refused."""
+
+import re
+from typing import Final
+
+from starlette.requests import Request
+
+from arap_service.domain.errors import InvalidRequest
+from arap_service.domain.visible import is_hidden
+
+LONGEST: Final = 200
+_CURSOR: Final = re.compile(r"[A-Za-z0-9_=.~-]{1,1000}", re.ASCII)
+
+
+def searched(request: Request, name: str = "q") -> str:
+    """What was typed into a field that searches, without characters that nobody sees.
+
+    Raises:
+        InvalidRequest: It is too long.
+    """
+    text = "".join(char for char in request.query_params.get(name, "") if not is_hidden(char)).strip()
+    if len(text) > LONGEST:
+        raise InvalidRequest
+    return text
+
+
+def cursor_of(request: Request) -> str | None:
+    """Where the next page of a list begins.
+
+    Raises:
+        InvalidRequest: It cannot be a cursor.
+    """
+    cursor = request.query_params.get("cursor")
+    if cursor is not None and not _CURSOR.fullmatch(cursor):
+        raise InvalidRequest
+    return cursor
