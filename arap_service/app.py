@@ -13,7 +13,20 @@ import anyio
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from arap_service.api import audit, catalogs, conversation, deliveries, events, health, pdp, requests, resolver, search
+from arap_service.api import (
+    audit,
+    backchannel,
+    catalogs,
+    conversation,
+    deliveries,
+    events,
+    health,
+    pdp,
+    requests,
+    resolver,
+    reviews,
+    search,
+)
 from arap_service.api import issuer as issuer_routes
 from arap_service.api.auth import Authenticator
 from arap_service.api.description import complete, operation_id
@@ -118,5 +131,7 @@ def _route(app: FastAPI, context: Context) -> None:
         )
     if isinstance(context.rehearsal, Simulator):
         app.include_router(control.router, prefix=base)
+    if context.provider is not None:
+        app.include_router(backchannel.router, prefix=base)
     desk.install(app, prefix=base)
     install_problems(app, base_path=base)

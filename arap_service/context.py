@@ -16,6 +16,7 @@ from arap_service.checkpoints import Checkpoint
 from arap_service.domain.reevaluation import ApprovalRecord, Verdict
 from arap_service.keys import Clock, Keys, TrustedIssuers
 from arap_service.metrics import Metrics
+from arap_service.oidc import Provider
 from arap_service.outbound import Outbound
 from arap_service.policy_source import PolicySource
 from arap_service.protocol.sealing import KeyRing
@@ -75,6 +76,8 @@ class Context:
     upstream: Upstream | None = None
 
     async def aclose(self) -> None:
+    provider: Provider | None = None
+    """The OpenID provider that people log in with, if there is one."""
         """Close what was opened for it."""
         if self.upstream is not None:
             await self.upstream.aclose()

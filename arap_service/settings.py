@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
 
+from arap_service.settings_login import LoginSettings
 from arap_service.settings_notifications import NotificationSettings
 from arap_service.settings_parts import (
     BuiltinIssuer,
@@ -65,6 +66,7 @@ class Settings(BaseSettings):
     subscriptions: Mapping[Annotated[str, Field(pattern=r"^[a-z0-9-]{1,64}$")], SubscriptionSettings] = {}
     notifications: NotificationSettings = NotificationSettings()
     desk: DeskSettings = DeskSettings()
+    login: LoginSettings = LoginSettings()
     clock_skew_seconds: int = Field(default=30, ge=0)
     limits: Limits = Limits()
     metrics_bind: str | None = None
@@ -108,6 +110,7 @@ class Settings(BaseSettings):
         urls["subscriptions"] = [subscription.endpoint for subscription in self.subscriptions.values()]
         urls["callbacks"] = [url for callback in self.callbacks.values() for url in callback.endpoints]
         urls["request_endpoint"] = [self.offered_endpoint]
+        urls["login.oidc.issuer"] = [] if self.login.oidc is None else [self.login.oidc.issuer]
         urls["upstream"] = [] if self.upstream is None else list(self.upstream.urls)
         for key, values in urls.items():
             for parts in map(urlsplit, values):
@@ -173,6 +176,7 @@ def load_settings(path: Path) -> Settings:
             "key_file": folder / settings.key_file,
             "database": _anchored(settings.database, folder),
             "tls": None if settings.tls is None else settings.tls.under(folder),
+            "login": settings.login.under(folder),
             "notifications": settings.notifications.under(folder),
         }
     )

@@ -16,6 +16,7 @@ from arap_service.jwks import Fetch, RemoteKeys, fetch_keys
 from arap_service.key_file import load_ring
 from arap_service.keys import Clock, Keys, KeySource, TrustedIssuers, Use
 from arap_service.metrics import Metrics
+from arap_service.oidc import Provider
 from arap_service.outbound import Outbound
 from arap_service.policy_source import PolicySource
 from arap_service.rates import Rates
@@ -103,11 +104,19 @@ async def open_context(
         rehearsal=rehearsal,
         upstream=upstream or (None if settings.upstream is None else Upstream(settings.upstream, clock=clock)),
     )
+        provider=_provider(settings, clock),
     _rehearse(context, rehearsal)
     return context
 
 
 def _policy(settings: Settings, *, has_upstream: bool) -> PolicySource:
+def _provider(settings: Settings, clock: Clock) -> Provider | None:
+    if settings.login.oidc is None:
+        return None
+    skew, insecure = settings.clock_skew_seconds, settings.insecure_loopback
+    return Provider(settings.login.oidc, clock=clock, skew_seconds=skew, insecure_loopback=insecure)
+
+
     policy = PolicySource.open(settings.policy_path)
     if policy.current().upstream is not None and not has_upstream:
         raise SettingsInvalid(("upstream: is missing, but the rules are made for standing behind one; name it",))

@@ -2,11 +2,15 @@
 
 from collections.abc import Collection
 from datetime import datetime
+from typing import Final
 
 from sqlmodel import col, delete
 
 from arap_service.store.database import WriteSession
 from arap_service.store.people_tables import Account, Identity, Membership, Person, WebSession
+
+LOCAL: Final = "local"
+"""The source of groups that an administrator brings in; any other is the issuer that said so."""
 
 
 def put_person(
@@ -21,12 +25,12 @@ def put_person(
         session.execute(delete(WebSession).where(col(WebSession.person_id) == person_id))
 
 
-def put_groups(session: WriteSession, person_id: str, groups: Collection[str]) -> None:
-    """Make `groups` the local groups of the person; those from an issuer stay."""
-    session.execute(delete(Membership).where(col(Membership.person_id) == person_id, col(Membership.source) == "local"))
-    for group in sorted(groups):
-        if session.get(Membership, (person_id, group)) is None:
-            session.add(Membership(person_id=person_id, group_name=group))
+def put_groups(session: WriteSession, person_id: str, groups: Collection[str], *, source: str = LOCAL) -> None:
+    """Make `groups` those that the person is in as `source` says; what others say of him stays."""
+    session.execute(delete(Membership).where(col(Membership.person_id) == person_id, col(Membership.source) == source))
+    session.add_all(
+        Membership(person_id=person_id, group_name=group, source=source) for group in sorted(frozenset(groups))
+    )
 
 
 def owner_of_identity(session: WriteSession, iss: str, sub: str) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import or_
 from sqlmodel import Session, col, select
 
-from arap_service.store.people_tables import Account, Identity, Membership, Person
+from arap_service.store.people_tables import Account, Identity, Manager, Membership, Person
 
 
 def find_person(session: Session, person_id: str) -> Person | None:
@@ -56,7 +56,19 @@ def groups_of(session: Session, person_id: str) -> frozenset[str]:
     return frozenset(session.exec(select(Membership.group_name).where(Membership.person_id == person_id)))
 
 
+def groups_said(session: Session, person_id: str, *, by: str) -> frozenset[str]:
+    """The groups that the person is in as one source says."""
+    found = select(Membership.group_name).where(Membership.person_id == person_id, Membership.source == by)
+    return frozenset(session.exec(found))
+
+
 def names_of(session: Session, person_ids: Collection[str]) -> dict[str, str]:
     """The names of these people; who is no longer known is left out."""
     found = session.exec(select(Person.id, Person.name).where(col(Person.id).in_(tuple(person_ids))))
     return dict(found.all())
+
+
+def manager_of(session: Session, person_id: str) -> str | None:
+    """The id of who the person reports to."""
+    found = session.get(Manager, person_id)
+    return None if found is None else found.manager_id

@@ -1,12 +1,13 @@
-"""Every statement about local accounts and the browser sessions of the desk."""
+"""Every statement about local accounts, the browser sessions of the desk, and the ways in and out of them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import delete, or_, update
 from sqlmodel import Session, col, select
 
 from arap_service.store.database import WriteSession
-from arap_service.store.people_tables import Account, Person, WebSession
+from arap_service.store.people_tables import Account, LoginAttempt, Person, SpentLogout, WebSession
 
 
 def account_by_login(session: Session, login: str) -> Account | None:
@@ -37,6 +38,12 @@ def web_session(session: Session, digest: str) -> tuple[WebSession, Person] | No
     return None if row is None else (row[0], row[1])
 
 
+def web_sessions_of(session: Session, person_id: str) -> Sequence[WebSession]:
+    """All browser sessions of a person, the last used first."""
+    found = select(WebSession).where(WebSession.person_id == person_id)
+    return session.exec(found.order_by(col(WebSession.seen_at).desc(), col(WebSession.digest))).all()
+
+
 def touch_web_session(session: WriteSession, digest: str, *, at: datetime) -> None:
     """Remember that the session was used; time never runs backwards."""
     session.execute(
@@ -44,9 +51,40 @@ def touch_web_session(session: WriteSession, digest: str, *, at: datetime) -> No
     )
 
 
+def keep_typed(session: WriteSession, digest: str, sealed: bytes | None) -> None:
+    """Keep what was typed into a form of this session, in the place of what was kept before."""
+    session.execute(update(WebSession).where(col(WebSession.digest) == digest).values(typed_sealed=sealed))
+
+
 def remove_web_session(session: WriteSession, digest: str) -> None:
     """End one session."""
     session.execute(delete(WebSession).where(col(WebSession.digest) == digest))
+
+
+def remove_web_sessions_of(session: WriteSession, person_id: str, *, but: str | None = None) -> int:
+    """End all sessions of a person, or all but one; how many there were."""
+    found = select(WebSession).where(WebSession.person_id == person_id)
+    ended = 0
+    for row in session.exec(found if but is None else found.where(WebSession.digest != but)):
+        session.delete(row)
+        ended += 1
+    return ended
+
+
+def remove_web_sessions_of_provider(
+    session: WriteSession, *, iss: str, sub: str | None, sid: str | None
+) -> Sequence[str]:
+    """End what the provider says has ended: its session `sid`, or all of `sub`; whose sessions that were."""
+    found = select(WebSession).where(WebSession.iss == iss, WebSession.method == "provider")
+    if sid is not None:
+        found = found.where(WebSession.provider_sid == sid)
+    if sub is not None:
+        found = found.where(WebSession.provider_sub == sub)
+    people = []
+    for row in session.exec(found).all():
+        people.append(row.person_id)
+        session.delete(row)
+    return people
 
 
 def remove_stale_web_sessions(session: WriteSession, *, now: datetime, idle_since: datetime) -> None:
@@ -54,3 +92,38 @@ def remove_stale_web_sessions(session: WriteSession, *, now: datetime, idle_sinc
     session.execute(
         delete(WebSession).where(or_(col(WebSession.expires_at) <= now, col(WebSession.seen_at) <= idle_since))
     )
+
+
+def begin_attempt(session: WriteSession, attempt: LoginAttempt, *, now: datetime) -> None:
+    """Remember that somebody was sent to the provider, and forget those who never came back."""
+    session.execute(delete(LoginAttempt).where(col(LoginAttempt.expires_at) <= now))
+    session.add(attempt)
+
+
+def take_attempt(session: WriteSession, state_digest: str, *, browser_digests: Sequence[str]) -> LoginAttempt | None:
+    """The attempt that this browser made under that state; it is gone with this, so it counts once."""
+    columns = (
+        col(LoginAttempt.state_digest),
+        col(LoginAttempt.browser_digest),
+        col(LoginAttempt.target),
+        col(LoginAttempt.person_id),
+        col(LoginAttempt.started_at),
+        col(LoginAttempt.expires_at),
+    )
+    row = session.execute(
+        delete(LoginAttempt)
+        .where(
+            col(LoginAttempt.state_digest) == state_digest, col(LoginAttempt.browser_digest).in_(tuple(browser_digests))
+        )
+        .returning(*columns)
+    ).first()
+    return None if row is None else LoginAttempt(**row._mapping)  # noqa: SLF001 - its public name in SQLAlchemy
+
+
+def spend_logout(session: WriteSession, digest: str, *, until: datetime, now: datetime) -> bool:
+    """Whether this word of the provider is new; from now on it is not."""
+    session.execute(delete(SpentLogout).where(col(SpentLogout.expires_at) <= now))
+    if session.get(SpentLogout, digest) is not None:
+        return False
+    session.add(SpentLogout(digest=digest, expires_at=until))
+    return True

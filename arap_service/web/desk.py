@@ -10,6 +10,7 @@ from arap_service.web import (
     not_found,
     own_pages,
     pages,
+    provider_login,
     request_pages,
     static_files,
 )
@@ -20,6 +21,15 @@ def install(app: FastAPI, *, prefix: str = "") -> None:
     """Serve the desk under `prefix`; the application provides `app.state.context`."""
     app.state.gatekeeper = gatekeeper()
     reviewing = (pages.router, request_pages.router, conversation_pages.router)
-    asking = (own_pages.router, form_pages.router)
-    for router in (login.router, *reviewing, *asking, approval_pages.router, static_files.router, not_found.router):
+    for router in (
+        login.router,
+        provider_login.router,
+        *reviewing,
+        own_pages.router,
+        approval_pages.router,
+        form_pages.router,
+        review_pages.router,
+        static_files.router,
+        not_found.router,
+    ):
         app.include_router(router, prefix=prefix)

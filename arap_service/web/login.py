@@ -1,29 +1,33 @@
-"""Logging in with a local account, and logging out.
+"""Logging in with a local account, and logging out of any session.
 
 An unknown account and a wrong password get the same answer after the same work, and attempts are limited, so that
 neither names nor passwords can be tried out. Every attempt goes into the audit log; a name that is unknown does not,
 because people type passwords into the wrong field. What a logged-in person may decide is judged elsewhere.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 import anyio
 import anyio.to_thread
 from fastapi import APIRouter
+from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from arap_service import audit
+from arap_service.context import Context
+from arap_service.oidc import ProviderUnavailable
 from arap_service.store.database import ReadSession, WriteSession
 from arap_service.store.people_tables import Account
-from arap_service.store.sessions import account_by_login, active_person, replace_password_hash
+from arap_service.store.sessions import account_by_login, active_person, remove_web_session, replace_password_hash
 from arap_service.web import sessions
-from arap_service.web.edge import READING, DeskRoute, Visit, visit
+from arap_service.web.edge import READING, DeskRoute, Refused, Visit, visit
 from arap_service.web.passwords import hash_password, is_outdated, is_password
 from arap_service.web.rendering import render
 from arap_service.web.security import form_token, safe_target
+from arap_service.web.sessions import Proved, Session, browser_of
 from arap_service.web.throttle import RETRY_SECONDS, Throttle
 
 router: Final = APIRouter(route_class=DeskRoute, include_in_schema=False)
@@ -59,6 +63,8 @@ async def login_page(request: Request) -> Response:
 async def log_in(request: Request) -> Response:
     """Check name and password; a new session under a new secret, or the form again with one and the same message."""
     asked = visit(request)
+    if not asked.ctx.settings.login.local:
+        raise Refused(404, "There are no passwords here", "Please log in the way that the log-in page offers.")
     keeper: Gatekeeper = request.app.state.gatekeeper
     login = asked.fields.get("name", "").strip().casefold()[:200]
     password, target = asked.fields.get("password", ""), safe_target(asked.fields.get("next"))
@@ -68,19 +74,19 @@ async def log_in(request: Request) -> Response:
         response = _form(asked, target=target, name=login, message=TOO_MANY, status=429)
         response.headers["Retry-After"] = str(RETRY_SECONDS)
         return response
-    account = await asked.ctx.database.read(partial(_usable_account, login=login))
-    stored = account.password_hash if account else None
-    proved = await anyio.to_thread.run_sync(partial(is_password, password, stored=stored), limiter=keeper.checks)
-    if account is None or not proved:
-        await asked.ctx.database.write(partial(_record_failure, asked, account=account))
+    account = await proved_account(asked.ctx, keeper, login, password=password)
+    if account is None:
         return _form(asked, target=target, name=login, message=WRONG, status=403)
     keeper.throttle.forgive(login, address=address)
-    newer = None
-    if is_outdated(account.password_hash):
-        newer = await anyio.to_thread.run_sync(hash_password, password, limiter=keeper.checks)
-    secret = asked.ctx.new_id("desk")
-    old = request.cookies.get(sessions.COOKIE)
-    await asked.ctx.database.write(partial(_open, asked, account=account, secret=secret, old=old, newer=newer))
+    secret, old = asked.ctx.new_id("desk"), request.cookies.get(sessions.COOKIE)
+    proved = Proved(
+        person_id=account.person_id,
+        iss=asked.ctx.settings.identifier,
+        sub=account.login,
+        at=asked.ctx.clock(),
+        browser=browser_of(request.headers.get("user-agent")),
+    )
+    await asked.ctx.database.write(partial(opened, asked.ctx, proved=proved, secret=secret, old=old))
     response = RedirectResponse(asked.page.root + target, status_code=303)
     sessions.set_cookie(response, sessions.COOKIE, secret)
     sessions.drop_cookie(response, sessions.LOGIN_COOKIE)
@@ -89,20 +95,70 @@ async def log_in(request: Request) -> Response:
 
 @router.post("/logout", response_model=None)
 async def log_out(request: Request) -> Response:
-    """End the session in the database and in the browser."""
+    """End the session in the database, in the browser, and where it came from a provider there as well."""
     asked = visit(request)
-    if asked.session is not None and asked.secret is not None:
-        await sessions.end(asked.ctx, asked.secret)
-    response = RedirectResponse(asked.page.root + "/login", status_code=303)
+    response: Response = RedirectResponse(asked.page.root + "/login", status_code=303)
+    if asked.session is not None:
+        await asked.ctx.database.write(partial(_end, asked.ctx, gone=asked.session))
+        if (url := await _logout_url(asked.ctx, asked.session)) is not None:
+            response = leaving(asked, url, "You are logged out here. Log out there as well?", "Log out there too")
     sessions.drop_cookie(response, sessions.COOKIE)
     return response
+
+
+def leaving(asked: Visit, url: str, heading: str, label: str) -> Response:
+    """A page that goes on to another site by itself; a redirect would be stopped, as the forms here stay here."""
+    page = replace(asked.page, person=None)
+    return render("leaving.html", page, url=url, heading=heading, label=label)
+
+
+async def proved_account(ctx: Context, keeper: Gatekeeper, login: str, *, password: str) -> Account | None:
+    """The account whose password this is; every failure is recorded, and costs what a success does."""
+    account = await ctx.database.read(partial(_usable_account, login=login))
+    stored = account.password_hash if account else None
+    proved = await anyio.to_thread.run_sync(partial(is_password, password, stored=stored), limiter=keeper.checks)
+    if account is None or not proved:
+        await ctx.database.write(partial(_record_failure, ctx, account=account))
+        return None
+    if is_outdated(account.password_hash):
+        newer = await anyio.to_thread.run_sync(hash_password, password, limiter=keeper.checks)
+        old = account.password_hash
+        await ctx.database.write(partial(replace_password_hash, login=account.login, old=old, new=newer))
+    return account
+
+
+def opened(ctx: Context, session: WriteSession, *, proved: Proved, secret: str, old: str | None) -> None:
+    """Open a session for somebody who has proved who he is, and record it."""
+    now = ctx.clock()
+    sessions.begin(session, proved, settings=ctx.settings.login, secret=secret, old=old, now=now)
+    detail: dict[str, JsonValue] = {} if proved.method == "local" else {"by": proved.iss}
+    audit.append(session, LOGIN_CHAIN, kind="login_succeeded", actor=proved.person_id, detail=detail, now=now)
+
+
+async def _logout_url(ctx: Context, session: Session) -> str | None:
+    if session.method != "provider" or ctx.provider is None:
+        return None
+    try:
+        return await ctx.provider.logout_url(return_to=ctx.settings.identifier + "/login")
+    except ProviderUnavailable as error:
+        # Here he is logged out all the same.
+        ctx.log.warning("login_provider_unavailable", code=error.code)
+        ctx.metrics.provider_failed()
+        return None
+
+
+def _end(ctx: Context, session: WriteSession, *, gone: Session) -> None:
+    remove_web_session(session, gone.digest)
+    audit.append(session, LOGIN_CHAIN, kind="logged_out", actor=gone.person_id, detail={}, now=ctx.clock())
 
 
 def _form(asked: Visit, *, target: str, name: str = "", message: str | None = None, status: int = 200) -> Response:
     # The secret of a session never serves the form: whoever is logged in gets one of its own here too.
     secret = asked.secret if asked.secret and asked.session is None else asked.ctx.new_id("login")
-    page = asked.page_with(form_token(secret))
-    response = render("login.html", page, status=status, target=target, login=name, message=message)
+    page, ways = asked.page_with(form_token(secret)), asked.ctx.settings.login
+    values = {"target": target, "login": name, "message": message}
+    provider = None if ways.oidc is None else ways.oidc.label
+    response = render("login.html", page, status=status, has_passwords=ways.local, provider=provider, **values)
     sessions.set_cookie(response, sessions.LOGIN_COOKIE, secret, max_age=sessions.LOGIN_SECONDS)
     return response
 
@@ -114,16 +170,6 @@ def _usable_account(session: ReadSession, *, login: str) -> Account | None:
     return account
 
 
-def _record_failure(asked: Visit, session: WriteSession, *, account: Account | None) -> None:
+def _record_failure(ctx: Context, session: WriteSession, *, account: Account | None) -> None:
     actor = account.person_id if account else "unknown"
-    audit.append(session, LOGIN_CHAIN, kind="login_failed", actor=actor, detail={}, now=asked.ctx.clock())
-
-
-def _open(
-    asked: Visit, session: WriteSession, *, account: Account, secret: str, old: str | None, newer: str | None
-) -> None:
-    now = asked.ctx.clock()
-    if newer is not None:
-        replace_password_hash(session, account.login, old=account.password_hash, new=newer)
-    sessions.begin(session, account, iss=asked.ctx.settings.identifier, secret=secret, old=old, now=now)
-    audit.append(session, LOGIN_CHAIN, kind="login_succeeded", actor=account.person_id, detail={}, now=now)
+    audit.append(session, LOGIN_CHAIN, kind="login_failed", actor=actor, detail={}, now=ctx.clock())

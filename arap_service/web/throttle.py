@@ -15,6 +15,7 @@ from limits.strategies import MovingWindowRateLimiter
 PER_PAIR: Final[RateLimitItem] = RateLimitItemPerMinute(10, 5)
 PER_ACCOUNT: Final[RateLimitItem] = RateLimitItemPerHour(200)
 PER_ADDRESS: Final[RateLimitItem] = RateLimitItemPerMinute(60, 5)
+PER_ADDRESS_AWAY: Final[RateLimitItem] = RateLimitItemPerMinute(120, 5)
 RETRY_SECONDS: Final = 300
 
 
@@ -33,6 +34,10 @@ class Throttle:
             self._limiter.hit(PER_ACCOUNT, "account", name),
         )
         return all(counted)
+
+    def admits_away(self, address: str) -> bool:
+        """Whether one more browser of this address may be sent to the provider."""
+        return self._limiter.hit(PER_ADDRESS_AWAY, "away", address)
 
     def forgive(self, login: str, *, address: str) -> None:
         """Forget the failures of somebody who has now proved who he is."""
