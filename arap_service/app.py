@@ -121,7 +121,7 @@ def _route(app: FastAPI, context: Context) -> None:
     for router in (health.router, pdp.direct, pdp.router, search.router, requests.router, resolver.router):
         app.include_router(router, prefix=base)
     talk = (conversation.requester, conversation.router)
-    for router in (audit.router, catalogs.router, *talk, deliveries.router, events.router):
+    for router in (audit.router, catalogs.router, *talk, deliveries.router, events.router, reviews.router):
         app.include_router(router, prefix=base)
     app.add_api_route(pdp.METADATA_PATH + base, pdp.metadata, tags=["decision point"])
     if context.settings.builtin_issuer.enabled:

@@ -139,6 +139,7 @@ def approval_record(approval: Approval, part: Part, ring: KeyRing) -> ApprovalRe
         SealBroken: The row was tampered with.
     """
     task, own = part.task, part.own
+    scope = approval.scope or {}
     return ApprovalRecord(
         id=approval.id,
         task_id=task.id,
@@ -151,4 +152,6 @@ def approval_record(approval: Approval, part: Part, ring: KeyRing) -> ApprovalRe
         template=own.template_id,
         agent=task.agent,
         actor=chain_of_task(task),
+        may_vary=tuple(scope.get("may_vary", ())),
+        within=scope.get("within"),
     )

@@ -16,7 +16,7 @@ from arap_service.denials import Offer, issue_offer, plain_denial, prepare_offer
 from arap_service.domain.binding import Claims, claims_from
 from arap_service.domain.callers import Caller
 from arap_service.domain.errors import InvalidDenialBinding
-from arap_service.domain.policy import Policy, Question, Requestable, is_provisioned
+from arap_service.domain.policy import Policy, Question, Requestable, is_provisioned, is_within
 from arap_service.domain.reevaluation import (
     ApprovalRecord,
     Invalid,
@@ -32,6 +32,7 @@ from arap_service.protocol.arap import format_instant
 from arap_service.protocol.canonical import Tuple4
 from arap_service.protocol.sealing import SealBroken
 from arap_service.records import Part, approval_record
+from arap_service.requests.reviews import note_use
 from arap_service.standing import Standing, stand
 from arap_service.store.database import WriteSession
 from arap_service.store.items import find_item
@@ -97,7 +98,8 @@ class _Case:
 
     def decide_on_record(self, session: WriteSession, approval_id: str) -> dict[str, Any]:
         """Judge by the record as it is now, and leave an entry in the request's audit chain (PDP-78)."""
-        record = self._record(session, approval_id)
+        found = self._record(session, approval_id)
+        record = None if found is None else found[0]
         verdict = self._verdict(record)
         if self.ctx.rehearsal is not None and record is not None and verdict.decision:
             verdict = self.ctx.rehearsal.reconsider(verdict, record)
@@ -116,17 +118,20 @@ class _Case:
         response = self._response(verdict, offer)
         if record is not None:
             self._audit(session, record, verdict, str(response["context"]["evaluation_id"]))
+        if found is not None and verdict.decision and verdict.approval_id is not None:
+            note_use(self.ctx, session, found[1], approval_id, now=self.ctx.clock())
         return response
 
-    def _record(self, session: WriteSession, approval_id: str) -> ApprovalRecord | None:
+    def _record(self, session: WriteSession, approval_id: str) -> tuple[ApprovalRecord, Part] | None:
         # PDP-65: a revocation comes wholly before or wholly after, in the audit chain as well.
         found = find_approval(session, approval_id, for_update=True)
         if found is None:
             return None
         approval, task = found
         row = find_item(session, task.id, approval.item) if approval.item else None
+        part = Part(task, row)
         try:
-            return approval_record(approval, Part(task, row), self.ctx.ring)
+            return approval_record(approval, part, self.ctx.ring), part
         except SealBroken:
             self.ctx.log.warning("approval_record_broken", approval_id=approval_id)
             return None
@@ -148,6 +153,7 @@ class _Case:
             provisioned=provisioned,
             now=self.ctx.clock(),
             signed_only_seconds=settings.limits.signed_approval_seconds,
+            is_within=lambda bound: is_within(self.policy, bound, self.question),
         )
 
     def _response(self, verdict: Verdict, offer: Offer | None) -> dict[str, Any]:

@@ -247,3 +247,4 @@ class RequestDetail:
     reasons: Mapping[str, ReasonRule] = field(default_factory=dict)
     scope: ScopeView | None = None
     may_propose: bool = False
+    is_emergency: bool = False

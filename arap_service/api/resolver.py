@@ -6,7 +6,7 @@ section 6.
 """
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -30,6 +30,12 @@ _OWN = (errors.Unauthenticated, errors.Forbidden, errors.UnknownTask)
 Status = Literal["pending", "approved", "denied", "expired", "cancelled", "failed", "partial"]
 
 
+class Narrowing(Body):
+    """What of a widened scope stays wide: none of it for exactly what was asked."""
+
+    may_vary: Annotated[list[Annotated[str, Field(max_length=255)]], Field(max_length=20)]
+
+
 class Decision(Body):
     """A vote on what the caller has seen at `version`."""
 
@@ -38,6 +44,8 @@ class Decision(Body):
     reason: Annotated[str, Field(max_length=4000)] | None = None
     approved_until: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     item: Annotated[int, Field(ge=1, le=10_000)] | None = None  # of a bundle; `version` is then that of the item
+    scope: Narrowing | None = None
+    proposed_arguments: dict[str, Any] | None = None  # with a denial: what the agent could call with instead
 
 
 class Revocation(Body):
@@ -107,6 +115,8 @@ async def decide(request_id: str, request: Request, caller: CallerDep, ctx: Cont
             reason=body.reason,
             approved_until=_instant(body.approved_until),
             item=body.item,
+            proposed_arguments=body.proposed_arguments,
+            may_vary=None if body.scope is None else body.scope.may_vary,
             idempotency_key=idempotency_key(request.headers),
         )
     )
@@ -117,7 +127,7 @@ async def decide(request_id: str, request: Request, caller: CallerDep, ctx: Cont
     summary="Take an approval back",
     response_model=RequestDetail,
     openapi_extra=body_of(Revocation.model_json_schema()),
-    responses=problem_responses(*_OWN, errors.InvalidRequest, errors.InvalidTaskState),
+    responses=problem_responses(*_OWN, errors.InvalidRequest, errors.InvalidTaskState, errors.InputInvalid),
 )
 async def revoke(approval_id: str, request: Request, caller: CallerDep, ctx: ContextDep) -> Response:
     """End the approval, at once effective at the decision point."""

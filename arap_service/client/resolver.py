@@ -9,20 +9,17 @@ that a lost answer never becomes a second vote. Events go on over broken connect
 the id of the last one. Nothing is decided here. See design.md section 6.
 """
 
-import secrets
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self
-from urllib.parse import quote
+from typing import Any, Final, Self
 
 import httpx2
 import stamina
 
+from arap_service.client import calls
+from arap_service.client.calls import Call, Decision, Document
 from arap_service.client.streams import Place
 
-Document = dict[str, Any]
-Decision = Literal["approve", "deny"]
 _TRANSIENT: Final = frozenset({429, 502, 503, 504})
 _ATTEMPTS: Final = 4
 _PATIENCE: Final = 20.0
@@ -50,63 +47,6 @@ class Unavailable(Exception):
     """The service could not be reached or asked for patience, also after several attempts."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    method: str
-    path: str
-    params: Mapping[str, str | int] = field(default_factory=dict)
-    body: Document | None = None
-    key: str | None = None
-
-    @property
-    def is_repeatable(self) -> bool:
-        return self.method == "GET" or self.key is not None
-
-    def request(self, client: httpx2.Client | httpx2.AsyncClient) -> httpx2.Request:
-        headers = {} if self.key is None else {"Idempotency-Key": self.key}
-        return client.build_request(self.method, self.path, params=dict(self.params), json=self.body, headers=headers)
-
-
-def _queue(cursor: str | None, filters: Mapping[str, str | int | bool | None]) -> _Call:
-    params: dict[str, str | int] = {}
-    for name, value in {**filters, "cursor": cursor}.items():
-        if value is not None:
-            params[name] = str(value).lower() if isinstance(value, bool) else value
-    return _Call("GET", "/requests", params)
-
-
-def _get(request_id: str) -> _Call:
-    return _Call("GET", f"/requests/{quote(request_id, safe='')}")
-
-
-def _decide(
-    request_id: str,
-    decision: Decision,
-    version: int,
-    *,
-    reason: str | None,
-    approved_until: str | None,
-    item: int | None,
-) -> _Call:
-    body: Document = {"decision": decision, "version": version}
-    body |= {} if item is None else {"item": item}
-    body |= {} if reason is None else {"reason": reason}
-    body |= {} if approved_until is None else {"approved_until": approved_until}
-    return _Call("POST", f"/requests/{quote(request_id, safe='')}/decisions", body=body, key=secrets.token_urlsafe(16))
-
-
-def _revoke(approval_id: str, reason: str) -> _Call:
-    return _Call("POST", f"/approvals/{quote(approval_id, safe='')}/revoke", body={"reason": reason})
-
-
-def _say(request_id: str, what: str, body: Document | None = None) -> _Call:
-    return _Call("POST", f"/requests/{quote(request_id, safe='')}/{what}", body=body)
-
-
-def _question(request_id: str, message: str, schema: Mapping[str, Any] | None) -> _Call:
-    return _say(request_id, "questions", {"message": message, **({} if schema is None else {"schema": dict(schema)})})
-
-
 def _document(response: httpx2.Response) -> Document:
     if response.status_code in _TRANSIENT:
         raise Unavailable(f"the service answered {response.status_code}")
@@ -121,7 +61,7 @@ def _document(response: httpx2.Response) -> Document:
     raise kind(response.status_code, problem)
 
 
-def _attempts(call: _Call) -> int:
+def _attempts(call: Call) -> int:
     return _ATTEMPTS if call.is_repeatable else 1
 
 
@@ -163,7 +103,7 @@ class Resolver:
         filters = {"status": status, "mine": mine, "template": template, "subject": subject, "q": q}
         cursor: str | None = None
         while True:
-            page = self._answer(_queue(cursor, filters))
+            page = self._answer(calls.queue(cursor, filters))
             yield from page["items"]
             cursor = page.get("next_cursor")
             if cursor is None:
@@ -171,7 +111,7 @@ class Resolver:
 
     def get(self, request_id: str) -> Document:
         """One request with everything that this caller may see."""
-        return self._answer(_get(request_id))
+        return self._answer(calls.get(request_id))
 
     def decide(
         self,
@@ -182,37 +122,50 @@ class Resolver:
         reason: str | None = None,
         approved_until: str | None = None,
         item: int | None = None,
+        may_vary: Sequence[str] | None = None,
+        proposed_arguments: Mapping[str, Any] | None = None,
     ) -> Document:
         """Vote on the request as it was seen at `version`; returns its new state.
 
-        A bundle is decided item by item: `item` and `version` are those of one of its `items`.
+        A bundle is decided item by item: `item` and `version` are those of one of its `items`. `may_vary` narrows a
+        scope that the template widened to these members; an empty one approves exactly what was asked. A denial
+        may say with which `proposed_arguments` the agent could call anew.
 
         Raises:
             Conflict: It has changed since, or has ended.
         """
         return self._answer(
-            _decide(request_id, decision, version, reason=reason, approved_until=approved_until, item=item)
+            calls.decide(
+                request_id,
+                decision,
+                version,
+                reason=reason,
+                approved_until=approved_until,
+                item=item,
+                may_vary=may_vary,
+                proposed_arguments=proposed_arguments,
+            )
         )
 
     def revoke(self, approval_id: str, *, reason: str) -> Document:
         """End an approval at once, for a reason that goes on record; returns the request."""
-        return self._answer(_revoke(approval_id, reason))
+        return self._answer(calls.revoke(approval_id, reason))
 
     def ask(self, request_id: str, message: str, *, schema: Mapping[str, Any] | None = None) -> Document:
         """Ask the requester for more, for an object that satisfies `schema`, or one text; returns the request."""
-        return self._answer(_question(request_id, message, schema))
+        return self._answer(calls.question(request_id, message, schema))
 
     def comment(self, request_id: str, text: str) -> Document:
         """Say something to the other reviewers; returns the request."""
-        return self._answer(_say(request_id, "comments", {"text": text}))
+        return self._answer(calls.say(request_id, "comments", {"text": text}))
 
     def claim(self, request_id: str) -> Document:
         """Say that one works on it, which keeps nobody from deciding; returns the request."""
-        return self._answer(_say(request_id, "claim"))
+        return self._answer(calls.say(request_id, "claim"))
 
     def release(self, request_id: str) -> Document:
         """Say that nobody works on it any more; returns the request."""
-        return self._answer(_say(request_id, "release"))
+        return self._answer(calls.say(request_id, "release"))
 
     def events(self, last_event_id: str | None = None) -> Iterator[Document]:
         """What happens to requests from now on, or after the event with that id; ends only by an error.
@@ -258,7 +211,7 @@ class Resolver:
                     raise Unavailable("the stream ended before it began") from None
         raise Unavailable("no attempt was made")
 
-    def _answer(self, call: _Call) -> Document:
+    def _answer(self, call: Call) -> Document:
         for attempt in stamina.retry_context(on=Unavailable, attempts=_attempts(call), timeout=_PATIENCE):
             with attempt:
                 try:
@@ -299,7 +252,7 @@ class AsyncResolver:
         filters = {"status": status, "mine": mine, "template": template, "subject": subject, "q": q}
         cursor: str | None = None
         while True:
-            page = await self._answer(_queue(cursor, filters))
+            page = await self._answer(calls.queue(cursor, filters))
             for request in page["items"]:
                 yield request
             cursor = page.get("next_cursor")
@@ -308,7 +261,7 @@ class AsyncResolver:
 
     async def get(self, request_id: str) -> Document:
         """See `Resolver.get`."""
-        return await self._answer(_get(request_id))
+        return await self._answer(calls.get(request_id))
 
     async def decide(
         self,
@@ -319,31 +272,42 @@ class AsyncResolver:
         reason: str | None = None,
         approved_until: str | None = None,
         item: int | None = None,
+        may_vary: Sequence[str] | None = None,
+        proposed_arguments: Mapping[str, Any] | None = None,
     ) -> Document:
         """See `Resolver.decide`."""
         return await self._answer(
-            _decide(request_id, decision, version, reason=reason, approved_until=approved_until, item=item)
+            calls.decide(
+                request_id,
+                decision,
+                version,
+                reason=reason,
+                approved_until=approved_until,
+                item=item,
+                may_vary=may_vary,
+                proposed_arguments=proposed_arguments,
+            )
         )
 
     async def revoke(self, approval_id: str, *, reason: str) -> Document:
         """See `Resolver.revoke`."""
-        return await self._answer(_revoke(approval_id, reason))
+        return await self._answer(calls.revoke(approval_id, reason))
 
     async def ask(self, request_id: str, message: str, *, schema: Mapping[str, Any] | None = None) -> Document:
         """See `Resolver.ask`."""
-        return await self._answer(_question(request_id, message, schema))
+        return await self._answer(calls.question(request_id, message, schema))
 
     async def comment(self, request_id: str, text: str) -> Document:
         """See `Resolver.comment`."""
-        return await self._answer(_say(request_id, "comments", {"text": text}))
+        return await self._answer(calls.say(request_id, "comments", {"text": text}))
 
     async def claim(self, request_id: str) -> Document:
         """See `Resolver.claim`."""
-        return await self._answer(_say(request_id, "claim"))
+        return await self._answer(calls.say(request_id, "claim"))
 
     async def release(self, request_id: str) -> Document:
         """See `Resolver.release`."""
-        return await self._answer(_say(request_id, "release"))
+        return await self._answer(calls.say(request_id, "release"))
 
     async def events(self, last_event_id: str | None = None) -> AsyncIterator[Document]:
         """See `Resolver.events`."""
@@ -383,7 +347,7 @@ class AsyncResolver:
                     raise Unavailable("the stream ended before it began") from None
         raise Unavailable("no attempt was made")
 
-    async def _answer(self, call: _Call) -> Document:
+    async def _answer(self, call: Call) -> Document:
         async for attempt in stamina.retry_context(on=Unavailable, attempts=_attempts(call), timeout=_PATIENCE):
             with attempt:
                 try:

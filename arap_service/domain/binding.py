@@ -13,6 +13,7 @@ from typing import Any, Final, NewType
 
 from arap_service.domain.actors import ActorMalformed, Chain, agent_of, chain_of, subject_chain
 from arap_service.domain.errors import ExpiredDenial, InvalidDenialBinding
+from arap_service.domain.scopes import read_widening
 from arap_service.domain.tool_calls import shown_call
 from arap_service.protocol.arap import parse_instant
 from arap_service.protocol.bundles import Pair
@@ -55,6 +56,8 @@ class Claims:
     issued_at: datetime | None = None
     shown_call: str | None = None
     items: tuple[Pair, ...] | None = None
+    may_vary: tuple[str, ...] = ()
+    within: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,8 @@ class Bound:
 VerifiedBinding = NewType("VerifiedBinding", Bound)
 
 
+WIDENED: Final = "urn:x-arap:scope"
+"""Our own claim of an approval: the members that may vary, and the bound within which; who ignores it reads less."""
 SHOWN_CALL: Final = "shown_call"
 """Our own claim: `arguments_hash` binds the arguments, and this binds what rules and reviewers are shown of them."""
 
@@ -141,6 +146,7 @@ def claims_from(payload: Mapping[str, Any], *, token_id: str) -> Claims:
             issued_at=_numeric_date(payload, "iat"),
             shown_call=_text(payload, SHOWN_CALL),
             items=_items(payload),
+            **read_widening(payload.get(WIDENED)),
         )
     except ValueError:
         raise InvalidDenialBinding from None

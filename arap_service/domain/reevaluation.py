@@ -6,7 +6,7 @@ the envelope but the identifier is believed (PDP-64). Profile, "Verify the Appro
 Re-evaluation".
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,11 +15,18 @@ from typing import Any, Final
 from arap_service.domain.actors import ActorMalformed, Chain, agent_of, subject_chain
 from arap_service.domain.binding import Claims, claimed_actor, covers, fixes_tuple
 from arap_service.domain.policy import Deny, Judgement, Permit, Question, Requestable
+from arap_service.domain.scopes import same_but
 from arap_service.domain.tool_calls import is_call
 from arap_service.protocol.arap import NextAction
-from arap_service.protocol.canonical import Tuple4, Unrepresentable, same_tuple
+from arap_service.protocol.canonical import Tuple4, Unrepresentable
 
 DEFAULT_RETRY_SECONDS: Final = 5
+Bound = Callable[[str], bool]
+"""Whether a condition holds of the question; what cannot be evaluated does not."""
+
+
+def _nothing_is(_: str) -> bool:
+    return False
 
 
 class Reason(StrEnum):
@@ -50,7 +57,10 @@ class PresentedApproval:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRecord:
-    """An approval as the request service recorded it, with the scope that it covers."""
+    """An approval as the request service recorded it, with the scope that it covers.
+
+    `may_vary` are the members in which a question may differ, if `within` holds of it.
+    """
 
     id: str
     task_id: str
@@ -63,6 +73,8 @@ class ApprovalRecord:
     template: str
     agent: str | None = None
     actor: Chain = ()
+    may_vary: tuple[str, ...] = ()
+    within: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +126,25 @@ def judge_approval(
     provisioned: bool | None,
     now: datetime,
     signed_only_seconds: int,
+    is_within: Bound = _nothing_is,
 ) -> Verdict:
     """The decision on a question that presents an approval; `approval` is None when it is malformed.
 
     `signed_only_seconds` caps how long a state without a record of ours is honoured, since nobody can revoke it
-    (PDP-66).
+    (PDP-66). `is_within` says whether the bound of a widened scope holds of the question.
     """
     if approval is None:
         return _denied(Reason.UNVERIFIABLE, standing)  # PDP-76
     if isinstance(state, Claims) and state.approval_id is not None and state.approval_id != approval.id:
         return _denied(Reason.UNVERIFIABLE, standing)  # PDP-62: even where standing policy would permit
     found = _examine(
-        question, record=record, state=state, standing=standing, now=now, signed_only_seconds=signed_only_seconds
+        question,
+        record=record,
+        state=state,
+        standing=standing,
+        now=now,
+        signed_only_seconds=signed_only_seconds,
+        is_within=is_within,
     )
     if isinstance(found, Reason):
         if isinstance(standing, Permit):
@@ -158,6 +177,7 @@ def _examine(
     standing: Judgement,
     now: datetime,
     signed_only_seconds: int,
+    is_within: Bound,
 ) -> _Applicable | Reason:
     """Whether the approval applies, and until when, in the order of precedence of the reasons."""
     if isinstance(state, Invalid) or (record is None and state is None):
@@ -172,8 +192,8 @@ def _examine(
     if now >= until or (record is not None and record.status is not ApprovalStatus.ACTIVE):
         return Reason.EXPIRED  # PDP-65
     try:
-        in_scope = (record is None or _is_in_scope(record, question, standing)) and (
-            state is None or _is_in_signed_scope(state, question, standing)
+        in_scope = (record is None or _is_in_scope(record, question, standing, is_within)) and (
+            state is None or _is_in_signed_scope(state, question, standing, is_within)
         )
     except (ActorMalformed, Unrepresentable):
         return Reason.OUT_OF_SCOPE
@@ -197,26 +217,37 @@ def _until(record: ApprovalRecord | None, state: Claims | None, signed_only_seco
     return min(state.expires_at, state.issued_at + timedelta(seconds=signed_only_seconds))
 
 
-def _is_in_scope(record: ApprovalRecord, question: Question, standing: Judgement) -> bool:
+def _is_in_scope(record: ApprovalRecord, question: Question, standing: Judgement, is_within: Bound) -> bool:
     return (
         _is_same_route(record.template, standing)
         and record.client_id == question.client_id  # ARS-70: the client, not one of its instances
         and record.agent == agent_of(question.context)
         and record.actor == subject_chain(question.subject)
         and _covers_arguments(record.members, question)
-        and same_tuple(record.about, _about(question), record.members)  # PDP-67
+        and same_but(record.about, _about(question), record.members, may_vary=record.may_vary)  # PDP-67
+        and (record.within is None or is_within(record.within))
     )
 
 
-def _is_in_signed_scope(state: Claims, question: Question, standing: Judgement) -> bool:
+def _is_in_signed_scope(state: Claims, question: Question, standing: Judgement, is_within: Bound) -> bool:
     return (
         _is_same_route(state.template, standing)
         and state.client_id == question.client_id
         and (state.agent is None or state.agent == agent_of(question.context))
         and claimed_actor(state) == subject_chain(question.subject)
         and _covers_arguments(state.members or (), question)
-        and covers(state, _about(question))
+        and _is_covered(state, _about(question))
+        and (state.within is None or is_within(state.within))
     )
+
+
+def _is_covered(state: Claims, about: Tuple4) -> bool:
+    if not state.may_vary:
+        return covers(state, about)
+    if state.items is not None or state.subject is None or state.resource is None or state.action is None:
+        return False  # of a hash nobody can tell what it would be without some members
+    approved = Tuple4(state.subject, state.resource, state.action, state.context or {})
+    return same_but(approved, about, state.members or (), may_vary=state.may_vary)
 
 
 def _covers_arguments(members: Collection[str], question: Question) -> bool:

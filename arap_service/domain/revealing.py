@@ -14,6 +14,7 @@ from arap_service.domain.visible import visible
 from arap_service.protocol.canonical import json_pointer
 
 DOTS: Final = "••••••"
+_WITHHELD: Final = object()
 _NAME_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 Path = tuple[str | int, ...]
 Reveal = Literal["whole"] | Sequence[str]
@@ -55,6 +56,29 @@ def reveal(value: Any, *, allowed: Reveal, mask: Collection[str]) -> Revealed:
         clear, place = visible(text), visible(pointer)
         shown.append(Shown(place, clear, masked, suspicious=clear != text or place != pointer))
     return Revealed(tuple(shown), tuple(hidden))
+
+
+def told(value: Any, *, allowed: Reveal, mask: Collection[str]) -> Any:
+    """`value` without its secrets and without what `allowed` does not cover; a list that lacks a part is left out."""
+    secret = frozenset(_plain(name) for name in mask)
+    pointers = None if allowed == "whole" else tuple(allowed)
+
+    def part(here: Any, pointer: str) -> Any:
+        if isinstance(here, dict) and here:
+            inner = {
+                name: part(member, pointer + json_pointer([name]))
+                for name, member in here.items()
+                if not _is_secret(name, secret)
+            }
+            kept = {name: member for name, member in inner.items() if member is not _WITHHELD}
+            return kept if kept or not pointer else _WITHHELD
+        if isinstance(here, list) and here:
+            listed = [part(member, f"{pointer}/{index}") for index, member in enumerate(here)]
+            return _WITHHELD if any(member is _WITHHELD for member in listed) else listed
+        is_shown = pointers is None or any(_is_within(pointer, allow) for allow in pointers)
+        return here if is_shown or not pointer else _WITHHELD
+
+    return part(value, "")
 
 
 def _leaves(value: Any, secret: Collection[str]) -> Iterator[tuple[Path, Any, bool]]:

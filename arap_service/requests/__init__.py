@@ -9,6 +9,7 @@ from arap_service.requests.conversation import answer, ask, claim, comment, ques
 from arap_service.requests.decisions import decide, revoke
 from arap_service.requests.details import detail
 from arap_service.requests.own import cancel, report, report_on_approval, status
+from arap_service.requests.proposals import amended
 from arap_service.requests.reading import queue
 from arap_service.requests.submission import submit
 from arap_service.views import Page, QueueFilter
@@ -17,6 +18,7 @@ __all__ = [
     "Page",
     "QueueFilter",
     "Submitted",
+    "amended",
     "answer",
     "ask",
     "cancel",

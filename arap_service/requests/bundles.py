@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from arap_service.context import Context
+from arap_service.domain.emergencies import as_asked
 from arap_service.domain.errors import ArapError, CatalogValueRejected, Forbidden, InputInvalid
 from arap_service.domain.policy import Policy, Question, judge, may_submit
 from arap_service.records import Part
@@ -87,7 +88,8 @@ async def _orders(
         except (InputInvalid, CatalogValueRejected) as fault:
             raise _placed(fault, index) from None
         key = (attempt.key, attempt.key_owner)
-        orders.append(Order(caller, filled, proof, wishes, policy, template, *grounds(judged), *key, now))
+        asked = as_asked(template, is_emergency=wishes.is_emergency)
+        orders.append(Order(caller, filled, proof, wishes, policy, asked, *grounds(judged), *key, now))
         if stated is not None:
             forms[index + 1] = stated
     return [replace(order, wishes=_shared(order.wishes, orders[-1].wishes)) for order in orders], forms

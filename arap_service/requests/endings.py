@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from arap_service import audit
 from arap_service.context import Context
+from arap_service.domain.binding import WIDENED
 from arap_service.domain.bulk import decide_item, settle
 from arap_service.domain.notices import NoticeKind
 from arap_service.domain.task import Event, Grant, Notify, Record, Refused, TaskState, Transition, decide
@@ -42,8 +43,9 @@ class Cause:
 
     actor: str
     by: str
-    wrote: Mapping[str, str] | None = None
+    wrote: Mapping[str, Any] | None = None
     wishes: Sequence[datetime] = ()  # until when those who approved want it to last
+    may_vary: Sequence[str] = ()  # what of the template's scope they leave wide; nothing is where no person approved
     detail: Mapping[str, JsonValue] | None = None
 
 
@@ -152,6 +154,8 @@ def _effects(ctx: Context, session: WriteSession, moved: Moved, cause: Cause, *,
             case Grant():
                 approval = grant(ctx, session, part, cause, now=now)
                 detail |= {"approval_id": approval.id, "approved_until": format_instant(approval.approved_until)}
+                detail |= {} if approval.scope is None else {"may_vary": [*approval.scope["may_vary"]]}
+                _alert(ctx, session, part, approval, cause, now=now)
             case Record(kind):
                 record(session, part, kind, cause.actor, detail, now=now)
             case Notify(status):
@@ -162,6 +166,23 @@ def _effects(ctx: Context, session: WriteSession, moved: Moved, cause: Cause, *,
     session.after_commit(partial(ctx.metrics.ended, part.own.status, cause.by))
     session.on_commit(task_topic(task.id))
     session.on_commit(REQUESTS)
+
+
+def _alert(ctx: Context, session: WriteSession, part: Part, approval: Approval, cause: Cause, *, now: datetime) -> None:
+    """Tell the owners of what an emergency opens (ARS-119)."""
+    rule = part.own.template.get("emergency")
+    if rule is not None:
+        announce(
+            ctx,
+            session,
+            NoticeKind.EMERGENCY_USED,
+            part.task,
+            now=now,
+            about=approval.id,
+            item=part.item,
+            groups=rule["owners"],
+            actor=cause.actor,
+        )
 
 
 def record(
@@ -207,16 +228,25 @@ def grant(ctx: Context, session: WriteSession, part: Part, cause: Cause, *, now:
     """Write an approval with its signed proof (PDP-69); its end, which has been checked, is to come."""
     at, until = now.replace(microsecond=0), granted_end(part, cause.wishes, now=now)
     approval_id = ctx.new_id("apr")
+    scope = _scope(part, cause.may_vary)
+    claims = {**_claims(ctx, part, approval_id, at=at, until=until), **({} if scope is None else {WIDENED: scope})}
     approval = Approval(
         id=approval_id,
         task_id=part.task.id,
         item=part.item,
         approved_at=at,
         approved_until=until,
-        state=sign_short(ctx.keys, Use.APPROVAL, _claims(ctx, part, approval_id, at=at, until=until), APPROVAL_TYP),
+        state=sign_short(ctx.keys, Use.APPROVAL, claims, APPROVAL_TYP),
+        scope=scope,
     )
     session.add(approval)
     return approval
+
+
+def _scope(part: Part, may_vary: Sequence[str]) -> dict[str, Any] | None:
+    """How an approval is wider than what was asked: stored and signed alike; None when it is not."""
+    within = (part.own.template.get("scope") or {}).get("within")
+    return {"may_vary": [*may_vary], **({} if within is None else {"within": within})} if may_vary else None
 
 
 def _claims(ctx: Context, part: Part, approval_id: str, *, at: datetime, until: datetime) -> dict[str, Any]:

@@ -17,8 +17,10 @@ from arap_service.store import conversations, items, votes
 from arap_service.store.tables import Approval, Task
 
 
-def task_handle(task: Task, settings: Settings, *, reason: str | None = None, is_asked: bool = False) -> dict[str, Any]:
-    """The `task` member without items; `reason` is what a denier wrote, for a template that reveals it.
+def task_handle(
+    task: Task, settings: Settings, *, decision: Mapping[str, Any] | None = None, is_asked: bool = False
+) -> dict[str, Any]:
+    """The `task` member without items; `decision` is what a denier said, for a template that reveals it.
 
     `is_asked` says that a reviewer's question waits for its answer.
     """
@@ -37,8 +39,8 @@ def task_handle(task: Task, settings: Settings, *, reason: str | None = None, is
         pass  # what has become of it stands with the items
     elif task.status == TaskStatus.APPROVED:
         handle["links"] = {LINK_REPORT: f"{url}/report"}
-    elif reason is not None:
-        handle["display"] = {DISPLAY_DECISION: {"reason": reason}}
+    elif decision is not None:
+        handle["display"] = {DISPLAY_DECISION: decision}
     return handle
 
 
@@ -69,8 +71,8 @@ def response(session: Session, task: Task, settings: Settings, *, may_have: bool
         approvals = votes.approvals_of(session, task.id) if may_have else {}
         listed = _items(session, task, settings, seal=seal, approvals=approvals)
         return {"task": {**task_handle(task, settings, is_asked=is_asked), "items": listed}}
-    reason = revealed_reason(Part(task), seal)
-    answer: dict[str, Any] = {"task": task_handle(task, settings, reason=reason, is_asked=is_asked)}
+    decision = revealed_decision(Part(task), seal)
+    answer: dict[str, Any] = {"task": task_handle(task, settings, decision=decision, is_asked=is_asked)}
     approval = votes.approval_of(session, task.id) if task.status == TaskStatus.APPROVED and may_have else None
     if approval is not None:  # ARS-66, X-12
         answer["result"] = approval_result(approval)
@@ -91,16 +93,17 @@ def _items(
             element["links"] = {LINK_REPORT: f"{url}/items/{row.item}/report"}
             if row.item in approvals:
                 element["result"] = approval_result(approvals[row.item])  # ARS-85
-        elif (reason := revealed_reason(part, seal)) is not None:
-            element["display"] = {DISPLAY_DECISION: {"reason": reason}}
+        elif (decision := revealed_decision(part, seal)) is not None:
+            element["display"] = {DISPLAY_DECISION: decision}
         listed.append(element)
     return listed
 
 
-def revealed_reason(part: Part, seal: RowSeal) -> str | None:
-    """Why a request or item was denied, as far as its template lets the requester know."""
+def revealed_decision(part: Part, seal: RowSeal) -> dict[str, Any] | None:
+    """Why a request or item was denied, and what is proposed instead, as far as the requester may know."""
     own = part.own
     if own.status != TaskStatus.DENIED or own.decision_sealed is None or not own.template.get("reveal_reason"):
         return None
-    reason = seal.open(part.column("decision_sealed"), own.decision_sealed).get("reason")
-    return reason if isinstance(reason, str) else None
+    said = seal.open(part.column("decision_sealed"), own.decision_sealed)
+    kinds: dict[str, type] = {"reason": str, "proposed_arguments": dict}
+    return {name: said[name] for name, kind in kinds.items() if isinstance(said.get(name), kind)} or None

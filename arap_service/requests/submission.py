@@ -6,6 +6,7 @@ binding, which may be long expired by then, and a failed attempt leaves no trace
 
 from arap_service.context import Context
 from arap_service.domain.callers import Caller, Scope
+from arap_service.domain.emergencies import as_asked
 from arap_service.domain.errors import ArapError, Forbidden
 from arap_service.domain.policy import Question, judge, may_submit
 from arap_service.records import Part
@@ -87,7 +88,8 @@ async def _submit_one(ctx: Context, attempt: Attempt, intake: Intake) -> Submitt
             raise
         return before
     key = (attempt.key, attempt.key_owner)
-    order = Order(caller, intake, proof, wishes, policy, template, *grounds(judged), *key, now)
+    asked = as_asked(template, is_emergency=wishes.is_emergency)
+    order = Order(caller, intake, proof, wishes, policy, asked, *grounds(judged), *key, now)
 
     def work(session: WriteSession) -> tuple[Submitted, Task | None]:
         # Within the transaction, so that no other submission can come in between (ARS-49).

@@ -27,6 +27,7 @@ from arap_service.requests.proof import Proof
 from arap_service.store import tasks
 
 EVENTS: Final = frozenset(status.value for status in TERMINAL)
+JUSTIFICATION: Final = "business_justification"
 _OLDEST: Final = timedelta(hours=1)
 """No denial lasts longer than the schema of the rules file lets it."""
 
@@ -39,6 +40,7 @@ class Wishes:
     callback: str | None
     events: tuple[str, ...]
     state: Any
+    is_emergency: bool = False
 
 
 def check_actor(caller: Caller, claimed: Chain) -> None:
@@ -76,9 +78,16 @@ def check_input(template: Template, intake: Intake, *, now: datetime) -> datetim
         # ARS-108, in whole seconds as an approval would last: less could never be granted.
         if until is not None and until.replace(microsecond=0) <= now:
             errors.append({"pointer": "/requested_access/requested_until", "code": "past"})
+    if intake.submission.requested_access.emergency and not _is_justified(intake):  # ARS-119
+        errors.append({"pointer": f"/requested_access/{JUSTIFICATION}", "code": "required"})
     if errors:
         raise InputInvalid(errors=errors)
     return until
+
+
+def _is_justified(intake: Intake) -> bool:
+    texts = (place.get(JUSTIFICATION) for place in (intake.about.context, intake.requested_access))
+    return any(isinstance(text, str) and text.strip() for text in texts)
 
 
 async def check_catalogs(
@@ -141,9 +150,9 @@ async def check_wishes(
     await check_catalogs(
         ctx, caller, intake, policy=policy, template=template, proof=proof, now=now, chosen_at=chosen_at
     )
-    callback = intake.submission.callback
+    callback, is_emergency = intake.submission.callback, intake.submission.requested_access.emergency
     if callback is None:
-        return Wishes(until, None, (), None)
+        return Wishes(until, None, (), None, is_emergency)
     configured = ctx.settings.callbacks.get(caller.client_id)
     if configured is None or callback.endpoint not in configured.endpoints:  # ARS-88: exact, and this client's own
         raise CallbackRejected("The endpoint is not registered for this client.")
@@ -155,4 +164,4 @@ async def check_wishes(
     except DestinationRefused as refused:
         ctx.log.info("callback_refused", code=refused.code, client_id=caller.client_id)
         raise CallbackRejected("The endpoint is not one that may be called.") from None
-    return Wishes(until, callback.endpoint, events, callback.state)
+    return Wishes(until, callback.endpoint, events, callback.state, is_emergency)

@@ -14,6 +14,7 @@ from sqlmodel import select as select_rows
 
 from arap_service.store.database import WriteSession
 from arap_service.store.form_tables import FilledForm
+from arap_service.store.review_tables import EmergencyReview
 from arap_service.store.tables import (
     Approval,
     Delivery,
@@ -165,14 +166,15 @@ def due_tasks(session: Session, *, now: datetime, limit: int) -> list[tuple[str,
 
 
 def purgeable_tasks(session: Session, *, now: datetime, limit: int) -> Sequence[Task]:
-    """Ended tasks whose retention is over and that no approval in force and no open delivery needs."""
+    """Ended tasks whose retention is over and that no approval in force, no open delivery and no open review needs."""
     in_force = exists().where(
         col(Approval.task_id) == col(Task.id), col(Approval.status) == "active", col(Approval.approved_until) > now
     )
+    to_review = exists().where(col(EmergencyReview.task_id) == col(Task.id), col(EmergencyReview.closed_at).is_(None))
     sending = exists().where(col(Delivery.task_id) == col(Task.id), col(Delivery.status) == "pending")
     return session.exec(
         select_rows(Task)
-        .where(col(Task.expires_at) <= now, Task.status != "pending", ~in_force, ~sending)
+        .where(col(Task.expires_at) <= now, Task.status != "pending", ~in_force, ~sending, ~to_review)
         .order_by(col(Task.expires_at))
         .limit(limit)
     ).all()

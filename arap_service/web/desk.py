@@ -14,6 +14,7 @@ from arap_service.web import (
     request_pages,
     static_files,
 )
+    review_pages,
 from arap_service.web.login import gatekeeper
 
 

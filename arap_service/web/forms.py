@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
+from arap_service.domain.reasons import ReasonRule
+from arap_service.views import RequestDetail
 from arap_service.web.words import span
 
 REASON_LIMIT: Final = 2_000
+MOST_OFFERED: Final = 40
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _WHOLE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+NO_RULES: Final[Mapping[str, ReasonRule]] = MappingProxyType({})
 _LIFETIMES: Final = (60, 300, 900, 3_600, 14_400, 86_400, 604_800)
 
 Choice = Literal["approve", "deny"]
@@ -40,6 +44,15 @@ class Mistakes:
 
     messages: Mapping[str, str]
     typed: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """One value of a call as the form offers it to be changed."""
+
+    field: str
+    pointer: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +99,52 @@ def whole(value: str | None) -> int:
     return int(value)
 
 
-def read_reason(fields: Mapping[str, str], *, needed: bool) -> str | Mistakes | None:
-    """The reason given, nothing, or what is wrong with it."""
+def read_reason(fields: Mapping[str, str], *, needed: bool, rule: ReasonRule | None = None) -> str | Mistakes | None:
+    """The reason given, nothing, or what is wrong with it; `rule` says what it must contain."""
     reason = text(fields.get("reason", ""))
     message = None
     if needed and not reason:
         message = "Please say why. The reason goes into the record of this request."
+        message += f" {rule.hint}" if rule is not None else ""
     elif len(reason) > REASON_LIMIT:
         message = f"Please keep the reason under {REASON_LIMIT:,} characters."
     elif _CONTROL.search(reason):
         message = "The reason contains characters that cannot be shown. Please type it again."
+    elif rule is not None and not rule.fits(reason):
+        message = f"The reason lacks something. {rule.hint}"
     if message is not None:
         return Mistakes({"reason": message}, {"reason": _CONTROL.sub("", reason)[:REASON_LIMIT]})
     return reason or None
 
 
-def read_decision(fields: Mapping[str, str], *, reason_required: frozenset[str]) -> Decision | Mistakes:
-    """The decision, or what has to be mended before it can be one.
+def read_scope(fields: Mapping[str, str]) -> frozenset[str] | None:
+    """The members that a form leaves free to vary; None when it does not ask."""
+    if "scope" not in fields:
+        return None
+    return frozenset(value for name, value in fields.items() if name.startswith("vary-"))
+
+
+def offered(detail: RequestDetail) -> Sequence[Offered]:
+    """The values of a call that a denial can propose otherwise; none where the page cannot show them all."""
+    if not detail.may_propose or len(detail.arguments) > MOST_OFFERED:
+        return ()
+    return [
+        Offered(f"propose-{index}", value.pointer, value.text)
+        for index, value in enumerate(detail.arguments)
+        if not value.masked and not value.suspicious and len(value.text) <= REASON_LIMIT
+    ]
+
+
+def read_proposal(fields: Mapping[str, str], offers: Sequence[Offered]) -> dict[str, str]:
+    """The values that were changed in the form, by their place."""
+    given = {offer: text(fields[offer.field]) for offer in offers if offer.field in fields}
+    return {offer.pointer: typed for offer, typed in given.items() if typed != text(offer.text)}
+
+
+def read_decision(
+    fields: Mapping[str, str], *, reason_required: frozenset[str], reasons: Mapping[str, ReasonRule] = NO_RULES
+) -> Decision | Mistakes:
+    """The decision, or what has to be mended before it can be one; `reasons` say what those of decisions must contain.
 
     Raises:
         UnreadableForm: when it does not come from our page: no decision, no version, a strange lifetime.
@@ -115,7 +157,7 @@ def read_decision(fields: Mapping[str, str], *, reason_required: frozenset[str])
     seconds = whole(chosen) if chosen else None
     if seconds == 0:
         raise UnreadableForm
-    reason = read_reason(fields, needed=decision in reason_required)
+    reason = read_reason(fields, needed=decision in reason_required, rule=reasons.get(decision))
     if isinstance(reason, Mistakes):
         return reason
     return Decision(decision, version, reason, seconds if decision == "approve" else None)

@@ -37,6 +37,7 @@ def outcome_of(detail: RequestDetail, *, now: datetime) -> Outcome:
         approval.status if approval else None,
         in_force=in_force,
         reported=use.disposition if use else "unused" if detail.executions else None,
+        is_wide=approval is not None and bool(approval.may_vary),
     )
     return Outcome(
         text=text,

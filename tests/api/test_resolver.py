@@ -250,6 +250,24 @@ async def test_version_that_json_cannot_carry_exactly_is_refused(both: Peers, he
 
 
 @pytest.mark.anyio
+async def test_denial_proposes_other_arguments_and_an_approval_wider_than_its_template_is_refused(both: Peers) -> None:
+    task = await both.task()
+    path = f"{RESOLVER}/requests/{task['id']}/decisions"
+    for body, status in (
+        ({"decision": "approve", "scope": {"may_vary": ["/resource/id"]}}, 422),
+        ({"decision": "approve", "scope": {}}, 400),
+        ({"decision": "approve", "proposed_arguments": {"amount": 1}}, 400),
+        ({"decision": "deny", "reason": "no", "proposed_arguments": [1]}, 400),
+    ):
+        refused = await both.resolver.post(path, json={**body, "version": 1})
+        assert fault(refused)[0] == status, body
+    denied = {"decision": "deny", "version": 1, "reason": "less", "proposed_arguments": {"amount": 1, "to": "ACME"}}
+    assert (await both.resolver.post(path, json=denied)).json()["status"] == "denied"
+    display = (await both.gate.get(task["status_endpoint"])).json()["task"]["display"]
+    assert display["urn:x-arap:decision"] == {"reason": "less", "proposed_arguments": {"amount": 1, "to": "ACME"}}
+
+
+@pytest.mark.anyio
 async def test_description_says_what_every_operation_shares(both: Peers) -> None:
     """Tokens, the faults of every kind of call, and links to what comes next; nothing of the framework's own errors."""
     document = (await both.resolver.get("/openapi.json")).json()

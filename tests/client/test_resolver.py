@@ -125,6 +125,33 @@ def test_lost_answer_is_asked_for_again_under_the_same_key() -> None:
     assert keys[0]
 
 
+@pytest.mark.anyio
+async def test_what_a_decision_carries_goes_out_as_the_api_has_it() -> None:
+    bodies: list[Any] = []
+
+    def taking(request: httpx2.Request) -> httpx2.Response:
+        bodies.append(json.loads(request.content))
+        return httpx2.Response(200, json={})
+
+    given: list[dict[str, Any]] = [
+        {"decision": "approve", "may_vary": ["/context/x"]},
+        {"decision": "approve", "may_vary": []},
+        {"decision": "deny", "proposed_arguments": {"amount": 1}, "item": 2},
+    ]
+    transport = httpx2.MockTransport(taking)
+    for each in given:
+        with Resolver("https://x.example", auth=httpx2.Auth(), transport=transport) as resolver:
+            resolver.decide("task_1", version=1, **each)
+        async with AsyncResolver("https://x.example", auth=httpx2.Auth(), transport=transport) as other:
+            await other.decide("task_1", version=1, **each)
+    assert bodies[::2] == bodies[1::2]
+    assert bodies[::2] == [
+        {"decision": "approve", "version": 1, "scope": {"may_vary": ["/context/x"]}},
+        {"decision": "approve", "version": 1, "scope": {"may_vary": []}},
+        {"decision": "deny", "version": 1, "item": 2, "proposed_arguments": {"amount": 1}},
+    ]
+
+
 def test_taking_back_is_not_repeated_blindly() -> None:
     """Revoking has no key; whether it happened can be read."""
     count = 0

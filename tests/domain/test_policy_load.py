@@ -10,6 +10,7 @@ import pytest
 from arap_service.domain.policy import DEFAULT_MASK, Convertible, Permit, Requestable, Step
 from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_schema, refuse_to_fetch
 from arap_service.domain.policy_text import PolicyProblem
+from arap_service.domain.reasons import ReasonRule
 
 TREASURY = Path(__file__).parents[1] / "vectors" / "policy" / "rules" / "treasury.yaml"
 FULL = """
@@ -41,6 +42,7 @@ templates:
     provisioned: 'true'
     provisioned_retry_seconds: 9
     reason_required: [approve, revoke]
+    reasons: {revoke: {pattern: INC, hint: The ticket}}
 """
 
 
@@ -100,6 +102,7 @@ def test_every_member_of_a_template_arrives() -> None:
         ),
         "provisioned_retry_seconds": 9,
         "reason_required": frozenset({"approve", "revoke"}),
+        "reasons": {"revoke": ReasonRule("INC", "The ticket")},
     }
     assert everything.effect is not None
     assert everything.effect.evaluate({}) == "It happens"

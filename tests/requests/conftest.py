@@ -51,6 +51,14 @@ async def terms(world_url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterat
         yield opened
 
 
+@pytest.fixture
+async def alerting(world_url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterator[World]:
+    """The same world, where people can be told of something."""
+    channels = {"desk": {"url": "json://127.0.0.1:9/"}}
+    async with open_terms(tmp_path, world_url, clock, notifications={"channels": channels}) as opened:
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the keys of the shared databases are."""

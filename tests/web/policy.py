@@ -21,6 +21,10 @@ rules:
     when: resource.id == 'send_mail'
     request: mail
     reason: mail_leaves_the_house
+  - id: payment-is-wide
+    when: resource.id == 'pay'
+    request: pay
+    reason: payment_needs_review
   - id: grant-needs-a-form
     when: resource.id == 'grant_role'
     request: grant
@@ -76,6 +80,20 @@ templates:
             first_day: {type: string, format: date}
             requested_until: {type: string}
             systems: {type: array, items: {type: string}, maxItems: 2}
+  pay:
+    title: Pay a bill
+    explanation: Money leaves the account.
+    mask: [pin]
+    steps:
+      - id: review
+        title: Maintainers
+        groups: [maintainers]
+    reasons:
+      approve: {pattern: 'CHG-[0-9]+', hint: 'Name the change, such as CHG-12.'}
+    scope:
+      may_vary: [/context/arguments_hash, /resource/properties/region]
+      within: 'call.?arguments.?amount.orValue(1.0e9) <= 500'
+      words: Any bill up to 500.
   mail:
     title: Send a letter
     explanation: A letter leaves the house.

@@ -113,5 +113,9 @@ def request_values(detail: RequestDetail, **changes: Any) -> dict[str, Any]:
         "chosen": "",
         "said": NOTHING_SAID,
         "outcome": outcome_of(detail, now=START),
+        "kept": None,
+        "offers": (),
+        "proposal": {},
+        "proposal_mistake": None,
     }
     return values | changes
