@@ -237,6 +237,7 @@ class ArapBackend:
 
     def _status(self, handle: Handle, document: Mapping[str, JsonValue], answer: Answer) -> BackendStatus:
         task, result = _object(document.get("task")), _object(document.get("result"))
+        decision = _object(_object(task.get("display")).get(DISPLAY_DECISION))
         status = text_or_none(task.get("status")) or "unknown"
         approval, until = _approval(status, task, result)
         found = self._links(handle, task, result)
@@ -247,7 +248,8 @@ class ArapBackend:
             approved_until=until,
             mode=text_or_none(result.get("mode")),
             retry_after=answer.retry_after,
-            decision_text=text_or_none(_object(_object(task.get("display")).get(DISPLAY_DECISION)).get("reason")),
+            decision_text=text_or_none(decision.get("reason")),
+            proposed_arguments=_object(decision.get("proposed_arguments")) or None,
             handle=found if found != handle else None,
         )
 

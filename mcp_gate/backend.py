@@ -107,7 +107,8 @@ class BackendStatus:
     `status` is the backend's word; words that the gate doesn't know mean "not approved" (PEP-42). `mode` is how an
     approval is to be used; `gone` is set when the source no longer knows the request. `more_input` are questions that
     are open beside `input`, each of a version of its own; a client may answer them one by one. `handle` is the handle
-    with the links that this answer added, when it added any. `decision_text` is untrusted text of the decider.
+    with the links that this answer added, when it added any. `decision_text` is untrusted text of the decider, and
+    `proposed_arguments` are as untrusted: what he would rather see the tool called with.
     """
 
     status: str
@@ -119,6 +120,7 @@ class BackendStatus:
     gone: bool = False
     input: InputQuestion | None = None
     decision_text: str | None = None
+    proposed_arguments: Mapping[str, JsonValue] | None = None
     handle: Handle | None = None
     more_input: tuple[InputQuestion, ...] = ()
 

@@ -186,7 +186,9 @@ class Completion:
             return await self._converse(task, status)
         result = None
         if not isinstance(event, Approved) and event.cause is Cause.DENIED:
-            result = core.wording.completed(Cause.DENIED, decision_text=status.decision_text)
+            result = core.wording.completed(
+                Cause.DENIED, decision_text=status.decision_text, proposed=status.proposed_arguments
+            )
         changes = Changes(approval=status.approval, handle=status.handle, result=result, next_due=self._leased())
         moved = await core.move(task, event, changes=changes)
         if isinstance(moved, Refused):

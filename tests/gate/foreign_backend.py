@@ -162,6 +162,7 @@ class ForeignBackend:
             retry_after=task.get("retry_after"),
             input=None if asked is None else InputQuestion(**asked),
             decision_text=task.get("decision_text"),
+            proposed_arguments=task.get("proposed_arguments"),
             more_input=tuple(InputQuestion(**more) for more in task.get("more_input", ())),
         )
 

@@ -686,6 +686,35 @@ async def test_a_deciders_words_are_shown_only_when_allowed_and_then_as_a_quotat
         assert told.startswith("The approval was denied. The tool did not run.")
 
 
+@pytest.mark.requirement("PEP-127", "PEP-129")
+async def test_proposed_arguments_are_told_whole_and_only_when_allowed(make_kit: Callable[..., Kit]) -> None:
+    """Design section 5, "Denial": quoted as data, exact, and nothing is called with them by itself."""
+    proposed = {"to": "ACME\u202e \u00fc\n", "amount": 90, "note": "x" * 600}
+    for allowed in (False, True):
+        kit = make_kit(wording=Wording(show_decision_text=allowed))
+        task_id = await kit.open()
+        kit.backend.end("denied", proposed_arguments=proposed)
+        await kit.step(task_id)
+        got = await kit.get(task_id)
+        lines = [part["text"] for part in got["result"]["content"]]
+        assert any("proposes other arguments" in line for line in lines) is allowed
+        assert "\u202e" not in str(lines)
+        if allowed:
+            assert json.loads(lines[-1][lines[-1].index("{") :]) == proposed
+            assert "ü" in lines[-1]
+        assert (kit.tool.runs, got["result"]["isError"]) == (0, True)
+
+
+async def test_proposed_arguments_that_are_too_long_are_not_cut(make_kit: Callable[..., Kit]) -> None:
+    kit = make_kit(wording=Wording(show_decision_text=True))
+    task_id = await kit.open()
+    kit.backend.end("denied", proposed_arguments={"note": "x" * 8_000})
+    await kit.step(task_id)
+    lines = [part["text"] for part in (await kit.get(task_id))["result"]["content"]]
+    assert "too long" in lines[-1]
+    assert "xx" not in str(lines)
+
+
 @pytest.mark.requirement("PEP-41")
 async def test_expiry_of_the_permit_itself_is_enforced_without_tolerance(kit: Kit) -> None:
     task_id = await approved(kit)
