@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
+from arap_service.domain.appointing import MANAGER, Relation
 from arap_service.domain.callers import Scope
 from arap_service.domain.policy import Policy, Step
 from arap_service.domain.policy_load import PolicyInvalid, load_policy
@@ -149,11 +150,16 @@ def _deciders(opened: Database, settings: Settings, policy: Policy) -> Iterator[
         client.client_id for client in settings.builtin_issuer.clients if Scope.APPROVAL_RESOLVE in client.scopes
     }
     lacking = False
+    active = opened.read_now(partial(operation.named_people, names=_related(policy)))
+    by_directory = {Relation("subject", MANAGER)} if opened.read_now(operation.has_managers) else set()
     for template in policy.templates.values():
         for step in template.steps:
             people = opened.read_now(partial(operation.eligible_people, groups=step.groups, people=step.people))
             unknown = bool(settings.issuers) and bool(step.resolvers - may_resolve)  # another issuer may know them
             count = len(people) + len(step.resolvers & may_resolve)
+            # Whom an expression names shows only with a request; whom relations name is at least somebody.
+            unknown = unknown or step.who is not None or not active.isdisjoint(_bearers(policy, step))
+            unknown = unknown or not by_directory.isdisjoint(step.relations)
             if count >= step.quorum or unknown:
                 continue
             lacking = True
@@ -167,7 +173,25 @@ def _deciders(opened: Database, settings: Settings, policy: Policy) -> Iterator[
         yield Finding("deciders", State.OK, "every step has enough people or resolvers who may decide")
 
 
+def _related(policy: Policy) -> frozenset[str]:
+    steps = (step for template in policy.templates.values() for step in template.steps)
+    return frozenset().union(*(_bearers(policy, step) for step in steps))
+
+
+def _bearers(policy: Policy, step: Step) -> frozenset[str]:
+    """Everybody whom an entity names in a relation of the step."""
+    names = {relation.relation for relation in step.relations}
+    values = (
+        facts[name] for named in policy.entities.values() for facts in named.values() for name in names & facts.keys()
+    )
+    listed = (each for value in values for each in (value if isinstance(value, list) else [value]))
+    return frozenset(each for each in listed if isinstance(each, str))
+
+
 def _remedy(step: Step) -> str:
+    if step.relations:
+        named = ", ".join(sorted({each.relation for each in step.relations}))
+        return f"name active people as {named} under entities, or bring them in with arap people import"
     if step.groups:
         return f"bring people into {', '.join(sorted(step.groups))} with arap people import"
     if step.people:

@@ -5,7 +5,7 @@ What an enforcement point adds to a tool call (server, tool, hash) is added wher
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -28,6 +28,7 @@ from arap_service.domain.policy import (
 )
 from arap_service.domain.policy_load import PolicyInvalid, refuse_to_fetch
 from arap_service.domain.policy_text import read_text
+from arap_service.policy_people import described, why_not
 from arap_service.protocol.canonical import TOOL_CALL, Unrepresentable, arguments_hash
 
 
@@ -92,6 +93,7 @@ def run_case(policy: Policy, path: Path) -> CaseResult:
     expected = case.get("may_submit")
     if expected is not None and may_submit(policy, case.get("client", ""), question) != expected:
         differences.append(f"expected may_submit {_shown(expected)}, found {_shown(not expected)}")
+    differences += _deciders(policy, question, case)
     return CaseResult(path, case["says"], tuple(differences))
 
 
@@ -105,6 +107,18 @@ def _outcome(policy: Policy, question: Question) -> dict[str, Any]:
         outcome["evaluators"] = {voice.evaluator_id: voice.decision for voice in voices}
         outcome["provisioned"] = is_provisioned(policy, template, question)
     return outcome
+
+
+def _deciders(policy: Policy, question: Question, case: Mapping[str, Any]) -> Iterator[str]:
+    expected: dict[str, str | None] = {**dict.fromkeys(case.get("eligible", ())), **case.get("ineligible", {})}
+    judgement = judge(policy, question)
+    for person_id, wanted in expected.items():
+        found: str | None = "nothing to decide"
+        if isinstance(judgement, Requestable):
+            person = described(policy, person_id, case.get("people", {}).get(person_id, {}))
+            found = why_not(policy, judgement.template, question, person)
+        if found != wanted:
+            yield f"expected {person_id} {wanted or 'eligible'}, found {found or 'eligible'}"
 
 
 def _summary(judgement: Judgement) -> dict[str, Any]:

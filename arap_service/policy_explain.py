@@ -27,6 +27,7 @@ from arap_service.domain.policy_load import load_policy
 from arap_service.domain.policy_text import read_text
 from arap_service.domain.tool_calls import flaw_of
 from arap_service.domain.visible import visible
+from arap_service.policy_people import related
 from arap_service.protocol.expressions import ExpressionError
 
 NOT_REACHED: Final = "not reached"
@@ -105,8 +106,16 @@ def _told_template(template: Mapping[str, Any]) -> Iterator[str]:
         yield f"  provisioned: {gave}  {_line(template['provisioned']['when'])}"
     for step in template["steps"]:
         who = [f"{kind} {', '.join(step[kind])}" for kind in ("groups", "people", "resolvers") if step[kind]]
+        who += [_told_relation(each) for each in step["relations"]]
+        who += [f"whoever this names: {_line(step['who'])}"] if step["who"] else []
+        who += [f"opens after {', '.join(step['after'])}"] if step["after"] else []
         counts = f"{step['quorum']} to approve, {step['veto']} to deny"
         yield f"  step {step['id']} ({step['title']}): {counts}; {'; '.join(who)}"
+
+
+def _told_relation(relation: Mapping[str, Any]) -> str:
+    named = ", ".join(visible(name) for name in relation["named"]) or "nobody now"
+    return f"{relation['is']} of the {relation['of']} ({named})"
 
 
 def _line(expression: str) -> str:
@@ -166,6 +175,12 @@ def _template(rules: Rules, template: Template, question: Question) -> dict[str,
                 "groups": sorted(step.groups),
                 "people": sorted(step.people),
                 "resolvers": sorted(step.resolvers),
+                "relations": [
+                    {"of": each.of, "is": each.relation, "named": [*related(rules.policy, each, question)]}
+                    for each in sorted(step.relations, key=lambda each: (each.of, each.relation))
+                ],
+                "who": step.who,
+                "after": sorted(step.after),
             }
             for step in template.steps
         ],

@@ -119,6 +119,23 @@ async def test_a_step_of_resolvers_without_the_scope_is_found_unless_another_iss
 
 
 @pytest.mark.anyio
+async def test_a_step_whose_relation_names_nobody_who_is_there_is_found(service_url: str, tmp_path: Path) -> None:
+    entities = "entities: {user: {alice: {manager: zoe}, bob: {manager: [5, gone]}}}"
+    related = POLICY.replace(
+        "resolvers: [resolver, second-resolver]", "relations: [{of: subject, is: manager}]"
+    ).replace("version: 1", f"version: 1\n{entities}", 1)
+    settings = prepared_settings(tmp_path, service_url, related)
+    step = (await found(settings))["step transfer/risk"]
+    assert (step.state, step.says) == (State.FAILED, "it takes 1 to approve and nobody can")
+    opened = Database.open(service_url)
+    opened.write_now(lambda session: session.add(Person(id="gone", name="G", active=False, created_at=utc_now())))
+    assert "step transfer/risk" in await found(settings)
+    opened.write_now(lambda session: session.add(Person(id="zoe", name="Z", created_at=utc_now())))
+    opened.close()
+    assert "step transfer/risk" not in await found(settings)
+
+
+@pytest.mark.anyio
 async def test_issuers_without_reachable_usable_keys_or_with_another_clock_are_found(
     service_url: str, tmp_path: Path
 ) -> None:

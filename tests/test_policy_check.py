@@ -134,3 +134,60 @@ def test_a_wrong_rules_file_is_told_before_any_case(tmp_path: Path) -> None:
 def test_the_schema_for_editors_can_be_printed() -> None:
     result = CLI.invoke(app, ["policy", "schema"])
     assert (result.exit_code, json.loads(result.stdout)) == (0, policy_schema())
+
+
+DECIDERS = """
+version: 1
+entities:
+  user: {alice@example.com: {manager: mia}}
+  tool: {wire_transfer: {owner: "https://idp.example|otto"}}
+  person: {lou: {limit: 60000}}
+rules: [{id: ask, when: 'true', request: wire}]
+templates:
+  wire:
+    title: Wire
+    explanation: Somebody agrees.
+    steps:
+      - {id: manager, title: Manager, relations: [{of: subject, is: manager}]}
+      - {id: owner, title: Owner, relations: [{of: resource, is: owner}], groups: [treasury], after: [manager]}
+      - {id: limit, title: Limit, who: 'person_entity.limit >= call.arguments.amount'}
+"""
+WHO = """
+expect: {request: wire}
+people:
+  alice: {identities: ["https://idp.example|alice@example.com"], groups: [treasury]}
+  otto: {identities: ["https://idp.example|otto"]}
+  tess: {groups: [treasury]}
+  gone: {groups: [treasury], active: false}
+"""
+
+WHO_MAY = """
+eligible: [mia, otto, tess, lou]
+ineligible: {alice: is_subject, gone: not_active, zoe: not_assigned, gate-1: is_submitter}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expectation", "differences"),
+    [
+        (
+            WHO_MAY,
+            (),
+        ),
+        ("eligible: [zoe]", ("expected zoe eligible, found not_assigned",)),
+        ("ineligible: {mia: not_assigned}", ("expected mia not_assigned, found eligible",)),
+        ("ineligible: {alice: not_assigned}", ("expected alice not_assigned, found is_subject",)),
+    ],
+)
+@pytest.mark.requirement("ARS-115", "ARS-116")
+def test_a_case_says_who_may_decide(tmp_path: Path, expectation: str, differences: tuple[str, ...]) -> None:
+    path = tmp_path / "case.yaml"
+    path.write_text(QUESTION + WHO + expectation + "\n", encoding="utf-8")
+    assert run_case(load_policy(DECIDERS), path).differences == differences
+
+
+def test_a_case_about_deciders_of_what_is_not_requestable_fails(tmp_path: Path) -> None:
+    path = tmp_path / "case.yaml"
+    path.write_text(QUESTION + "expect: {deny: policy_denied}\neligible: [mia]\n", encoding="utf-8")
+    closed = load_policy("version: 1\nrules: []\n")
+    assert run_case(closed, path).differences == ("expected mia eligible, found nothing to decide",)

@@ -156,3 +156,32 @@ def test_rules_that_stand_behind_another_decision_point_say_so() -> None:
     assert found["upstream"] == {"convertible": ["over_limit"], "unexplained": True}
     assert "  reasons for which its denial may be requested: over_limit, none at all" in told(found)
     assert explained(question())["upstream"] is None
+
+
+def test_relations_expressions_and_the_order_of_steps_are_told_with_whom_they_name_now() -> None:
+    text = """
+version: 1
+entities: {user: {alice: {manager: [mia, max]}}}
+rules: [{id: ask, when: 'true', request: wire}]
+templates:
+  wire:
+    title: Wire
+    explanation: Somebody agrees.
+    steps:
+      - {id: first, title: First, relations: [{of: subject, is: manager}, {of: resource, is: owner}]}
+      - {id: second, title: Second, who: 'person.id in ["a", "b"]', after: [first]}
+"""
+    asked = {
+        "subject": {"type": "user", "id": "alice"},
+        "resource": {"type": "host", "id": "db"},
+        "action": {"name": "login"},
+    }
+    found = explain(read_rules(text), question_of(asked, client_id=None))
+    assert list(told(found))[-2:] == snapshot(
+        [
+            "  step first (First): 1 to approve, 1 to deny; owner of the resource (nobody now); "
+            "manager of the subject (mia, max)",
+            "  step second (Second): 1 to approve, 1 to deny; "
+            'whoever this names: person.id in ["a", "b"]; opens after first',
+        ]
+    )

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import Integer, bindparam, column, func, or_, select, table, text
+from sqlalchemy import Integer, bindparam, column, func, literal_column, or_, select, table, text, union_all
 from sqlmodel import Session, col
 
 from arap_service.store.log import last_checkpoint, last_position
-from arap_service.store.people_tables import Membership, Person
+from arap_service.store.people_tables import Identity, Manager, Membership, Person
 from arap_service.store.tables import Delivery, SigningKey, Task
 
 _VERSIONS = table("service_version", column("version_num"))
-_MORE_OPEN: Final = (  # made once, since making it takes longer than running it
+_MORE_OPEN: Final = (  # made once, and the status written out, since either would take longer than running it
     select(col(Task.id))
-    .where(col(Task.client_id) == bindparam("client_id"), col(Task.status) == "pending")
+    .where(col(Task.client_id) == bindparam("client_id"), col(Task.status) == literal_column("'pending'"))
     .offset(bindparam("than", type_=Integer()))
     .limit(1)
 )
@@ -72,7 +72,7 @@ def open_tasks(session: Session) -> list[OpenTasks]:
 
 def has_more_open(session: Session, client_id: str, *, than: int) -> bool:
     """Whether the client has more pending requests than this; looks at one more than that at most."""
-    return session.execute(_MORE_OPEN, {"client_id": client_id, "than": than}).first() is not None
+    return session.connection().execute(_MORE_OPEN, {"client_id": client_id, "than": than}).first() is not None
 
 
 def backlog(session: Session) -> Backlog:
@@ -113,6 +113,21 @@ def database_time(session: Session) -> datetime:
         return datetime.fromtimestamp(seconds).astimezone()
     now: datetime = session.execute(text("SELECT clock_timestamp()")).scalar_one()
     return now
+
+
+def named_people(session: Session, *, names: Collection[str]) -> frozenset[str]:
+    """Those of `names` that are the id or a full identity of an active person."""
+    mark = col(Identity.iss) + "|" + col(Identity.sub)
+    found = union_all(
+        select(col(Person.id)).where(col(Person.active).is_(True)),
+        select(mark).join(Person, col(Person.id) == col(Identity.person_id)).where(col(Person.active).is_(True)),
+    )
+    return frozenset(names).intersection(session.execute(found).scalars())
+
+
+def has_managers(session: Session) -> bool:
+    """Whether the directory knows of anybody to whom he reports."""
+    return session.execute(select(col(Manager.person_id)).limit(1)).first() is not None
 
 
 def eligible_people(session: Session, *, groups: Collection[str], people: Collection[str]) -> frozenset[str]:
