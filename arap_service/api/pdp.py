@@ -29,6 +29,12 @@ PATHS: Final[dict[str, UseCase]] = {"/access/v1/evaluation": evaluate, "/access/
 _CACHED: Final = {"Cache-Control": "public, max-age=300"}  # PDP-35
 
 
+class SchemaResponse(JSONResponse):
+    """A JSON Schema, under the media type of such."""
+
+    media_type = "application/schema+json"
+
+
 class DirectRoute(APIRoute):
     """A route whose endpoint takes the request as it is; documented like any other."""
 
@@ -137,9 +143,10 @@ async def keys(ctx: ContextDep) -> JSONResponse:
 @router.get(
     "/access/v1/request-schemas/{template}",
     summary="What a request of this kind must add",
+    response_class=SchemaResponse,
     responses=problem_responses(Unauthenticated, UnknownTask),
 )
-async def request_schema(template: str, caller: CallerDep, ctx: ContextDep) -> JSONResponse:
+async def request_schema(template: str, caller: CallerDep, ctx: ContextDep) -> SchemaResponse:
     """The JSON Schema of the members `context` and `requested_access` of a submission (ARS-106)."""
     del caller  # any authenticated caller may read what it must fill in
     found = ctx.policy.current().templates.get(template)
@@ -150,7 +157,7 @@ async def request_schema(template: str, caller: CallerDep, ctx: ContextDep) -> J
         "$id": request_schema_url(ctx.settings.identifier, template),
         **found.request_schema,
     }
-    return JSONResponse(schema, headers=NO_STORE, media_type="application/schema+json")
+    return SchemaResponse(schema, headers=NO_STORE)
 
 
 async def metadata(ctx: ContextDep) -> JSONResponse:

@@ -7,12 +7,14 @@ counted, and each kind of answer that the document does not allow is kept once, 
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import hypothesis
+import requests
 import schemathesis
 from hypothesis.errors import Flaky
 from schemathesis import Case, GenerationMode, Response
@@ -20,27 +22,33 @@ from schemathesis.core.failures import Failure, FailureGroup
 from schemathesis.core.result import Ok
 from schemathesis.generation.stateful import run_state_machine_as_test
 from schemathesis.generation.stateful.state_machine import APIStateMachine
-from schemathesis.schemas import BaseSchema
+from schemathesis.schemas import APIOperation, BaseSchema
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
     status_code_conformance,
 )
 
+from tests.fuzz.rules import QUESTIONS
+from tests.fuzz.story import Body, Known, Story, denial_of
+
 STEPS: Final = 25
 _CHAINS: Final = 12
-_PER_OPERATION: Final = 8
+_FEWEST: Final = 4
+_MOST: Final = 30
+_REST: Final = 5
+_MEMBERS: Final = 3
 _SECONDS: Final = 10
 _AS_DOCUMENTED: Final = [status_code_conformance, content_type_conformance, response_schema_conformance]
 _EVALUATION: Final = "/access/v1/evaluation"
 _SUBMISSION: Final = "/access/v1/request"
 _STATUS: Final = "/access/v1/request/{task_id}"
 _DETAIL: Final = "/resolver/v1/requests/{request_id}"
-_RECENT: Final = 5
+_TELLING: Final = frozenset({_EVALUATION, _SUBMISSION, _STATUS, _DETAIL})
 
 Call = Case[Any]
+Operation = APIOperation[Any, Any, Any, Any]
 Headers = Mapping[str, str]
-Body = Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -63,9 +71,11 @@ class Found:
         faults = [{"operation": operation, "fault": fault} for operation, fault in sorted(self.faults)]
         return {"calls": self.calls, "answers": statuses, "faults": faults}
 
-    def took(self, operation: str, status: int) -> bool:
-        """Whether `operation` has answered with `status` at least once."""
-        return self.answers[operation, status] > 0
+    @property
+    def only_refused(self) -> list[str]:
+        """The operations that never did what they are for."""
+        succeeded = {operation for operation, status in self.answers if 200 <= status < 300}
+        return sorted({operation for operation, _ in self.answers} - succeeded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,7 @@ class Callers:
     """Who calls: the headers that are right for a path, and those of clients who should be turned away."""
 
     proper: Callable[[str], Headers]
+    named: Mapping[str, Headers]
     others: Sequence[Headers]
 
     def of(self, path: str, number: int) -> Headers:
@@ -83,72 +94,108 @@ class Callers:
 
 @dataclass(frozen=True, slots=True)
 class Explorer:
-    """Makes calls to the service at `url`; every second evaluation asks one of `questions`, which can be requested."""
+    """Makes calls to the service at `url`; `meanwhile` does now and then what its background would."""
 
     url: str
     callers: Callers
-    questions: Sequence[Body]
+    callback: str
+    meanwhile: Callable[[], None]
     found: Found = field(default_factory=Found)
-    denied: list[Body] = field(default_factory=list)
-    tasks: dict[str, int] = field(default_factory=dict)
-    approvals: list[str] = field(default_factory=list)
+    known: Known = field(default_factory=Known)
+    session: requests.Session = field(default_factory=requests.Session)
 
-    def explore(self, document: dict[str, Any], *, calls: int, seed: int) -> Found:
-        """Make at least `calls` calls of the operations in `document`."""
+    def explore(self, document: dict[str, Any], *, calls: int, seed: int, story: bool = True) -> Found:
+        """Make at least `calls` calls of the operations in `document`; a `story` needs all of them."""
         schema = schemathesis.openapi.from_dict(_without_tokens(document))
         schema.config.update(base_url=self.url)
+        operations = {op.definition.raw["operationId"]: op for op in _operations_of(schema)}
+        teller = Story(partial(self._say, operations), self.known, self.meanwhile, self.callback)
         machine = self._machine(schema.as_state_machine())
+        examples = max(_FEWEST, min(_MOST, calls // (8 * len(operations))))
         while self.found.calls < calls:
             seed += 1
+            if story:
+                teller.tell()
             with suppress(Flaky):  # a service remembers: the same calls may well be answered in another way
                 run_state_machine_as_test(hypothesis.seed(seed)(machine), settings=_settings(_CHAINS))
-            self._operations(schema, seed=seed)
+            for number, operation in enumerate(operations.values()):
+                if story and number % _REST == 0:
+                    teller.tell_more()
+                self._at_random(operation, seed=seed, examples=examples)
         return self.found
 
+    def _say(
+        self,
+        operations: Mapping[str, Operation],
+        operation: str,
+        *,
+        path: Body | None = None,
+        body: Any = None,
+        query: Body | None = None,
+        caller: str | None = None,
+    ) -> Response:
+        """Make a good call of an operation."""
+        called = operations[operation]
+        given: dict[str, Any] = {} if body is None else {"body": body, "media_type": _media_type(called)}
+        case = called.Case(path_parameters=dict(path or {}), query=dict(query or {}), **given)
+        if isinstance(body, dict):
+            self.known.good[case.method, case.path] = body
+        return self._send(case, self.callers.named[caller] if caller else self.callers.proper(case.path))
+
     def call(self, case: Call) -> Response:
-        """Make one call as its caller, count the answer and compare it with the document."""
-        number = self.found.calls
-        if case.path == _EVALUATION and number % 2:
-            case.body = dict(self.questions[number // 2 % len(self.questions)])
-        if case.path == _SUBMISSION and number % 2:
-            self._make_genuine(case)
-        if number % 2:
-            self._name_existing(case, number)
-        response = case.call(headers=dict(self.callers.of(case.path, number)), timeout=_SECONDS)
+        """Make a call as it is; then again with names of what exists, and with good bodies that it changes in part."""
+        response = self._send(case, self.callers.of(case.path, self.found.calls))
+        naming = self._naming(case)
+        for other in [*filter(None, [naming]), *self._changing(naming or case)]:
+            self._send(other, self.callers.of(other.path, self.found.calls))
+        return response
+
+    def _send(self, case: Call, headers: Headers) -> Response:
+        response = case.call(session=self.session, headers=dict(headers), timeout=_SECONDS)
         if response.status_code in {200, 201, 202}:
             self._remember(case, response)
         self._judge(case, response)
         return response
 
     def _remember(self, case: Call, response: Response) -> None:
-        if case.path == _EVALUATION:
-            context = response.json().get("context", {})
-            if "access_request" in context and isinstance(case.body, dict):
-                echoed = {name: context["access_request"][name] for name in ("binding_token", "expires_at")}
-                denial = {**echoed, "evaluation_id": context["evaluation_id"]}
-                self.denied.append({**case.body, "denial": denial})
+        answer: Any = response.json() if case.path in _TELLING else {}
+        if case.path == _EVALUATION and isinstance(case.body, dict):
+            denial = denial_of(answer)
+            if denial is not None:
+                self.known.denied.append({**case.body, "denial": denial})
         elif case.path == _SUBMISSION:
-            self.tasks[response.json()["task"]["id"]] = 1
-        elif case.path == _STATUS and "result" in response.json():
-            self.approvals.append(response.json()["result"]["approval"]["id"])
+            self.known.add_task(answer["task"]["id"])
+        elif case.path == _STATUS and "result" in answer:
+            self.known.add("approval_id", answer["result"]["approval"]["id"])
         elif case.path == _DETAIL:
-            self.tasks[response.json()["id"]] = response.json()["version"]
+            self.known.versions[answer["id"]] = answer["version"]
 
-    def _name_existing(self, case: Call, number: int) -> None:
-        """Have a call that names a request or an approval name one that exists, a recent one mostly."""
-        tasks = list(self.tasks)[-_RECENT:]
-        for name, known in (("task_id", tasks), ("request_id", tasks), ("approval_id", self.approvals[-_RECENT:])):
-            if name in case.path_parameters and known:
-                case.path_parameters = {**case.path_parameters, name: known[number // 2 % len(known)]}
-        task = case.path_parameters.get("request_id")
-        if isinstance(case.body, dict) and "version" in case.body and task in self.tasks:
-            case.body = {**case.body, "version": self.tasks[task]}
+    def _naming(self, case: Call) -> Call | None:
+        """The same call about something that exists; None if it can name nothing."""
+        number = self.found.calls
+        path = {name: self.known.one_of(name, number) or value for name, value in (case.path_parameters or {}).items()}
+        query = {name: self.known.one_of(name, number) or value for name, value in (case.query or {}).items()}
+        body = case.body
+        if case.path == _EVALUATION:
+            body = dict(QUESTIONS[number % len(QUESTIONS)])
+        elif case.path == _SUBMISSION and self.known.denied:
+            body = dict(self.known.denied.pop())
+        elif isinstance(body, dict) and "version" in body and path.get("request_id") in self.known.versions:
+            body = {**body, "version": self.known.versions[path["request_id"]]}
+        if (path, query, body) == (case.path_parameters or {}, case.query or {}, case.body):
+            return None
+        return _changed(case, path_parameters=path, query=query, body=body)
 
-    def _make_genuine(self, case: Call) -> None:
-        """Have a submission request what was denied last, without anything invented beside it."""
-        if self.denied:
-            case.body = dict(self.denied.pop())
-            case.headers.pop("Idempotency-Key", None)
+    def _changing(self, case: Call) -> Iterator[Call]:
+        """Good bodies in each of which one member is the one of the call, or is missing."""
+        good = self.known.good.get((case.method, case.path), {})
+        names = sorted(good)
+        first = self.found.calls
+        for name in {names[(first + number) % len(names)] for number in range(min(_MEMBERS, len(names)))}:
+            body = {known: value for known, value in good.items() if known != name}
+            if isinstance(case.body, dict) and name in case.body:
+                body[name] = case.body[name]
+            yield _changed(case, body=body, media_type=_media_type(case.operation))
 
     def _judge(self, case: Call, response: Response) -> None:
         operation, status = f"{case.method} {case.path}", response.status_code
@@ -162,21 +209,18 @@ class Explorer:
                 kind = f"{type(fault).__name__} at {status}"
                 self.found.faults.setdefault((operation, kind), f"{fault.message}: {case.as_curl_command()}")
 
-    def _operations(self, schema: BaseSchema, *, seed: int) -> None:
-        for result in schema.get_all_operations():
-            assert isinstance(result, Ok), result
-            operation = result.ok()
-            for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+    def _at_random(self, operation: Operation, *, seed: int, examples: int) -> None:
+        for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
 
-                @hypothesis.seed(seed)
-                @_settings(_PER_OPERATION)
-                @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-                def one(case: Call) -> None:
-                    self.call(case)
+            @hypothesis.seed(seed)
+            @_settings(examples)
+            @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+            def one(case: Call) -> None:
+                self.call(case)
 
-                # Not every operation takes something that can be wrong.
-                with suppress(Flaky, hypothesis.errors.Unsatisfiable, hypothesis.errors.InvalidArgument):
-                    one()
+            # Not every operation takes something that can be wrong.
+            with suppress(Flaky, hypothesis.errors.Unsatisfiable, hypothesis.errors.InvalidArgument):
+                one()
 
     def _machine(self, base: type[APIStateMachine]) -> type[APIStateMachine]:
         explorer = self
@@ -189,6 +233,32 @@ class Explorer:
                 """Every call has been judged already."""
 
         return Machine
+
+
+def _operations_of(schema: BaseSchema) -> Iterator[Operation]:
+    for result in schema.get_all_operations():
+        assert isinstance(result, Ok), result
+        yield result.ok()
+
+
+def _media_type(operation: Operation) -> str:
+    (media_type,) = operation.definition.raw["requestBody"]["content"]
+    return str(media_type)
+
+
+def _changed(case: Call, **changes: Any) -> Call:
+    """A copy of `case` that differs in these members."""
+    members: dict[str, Any] = {
+        "path_parameters": case.path_parameters,
+        "query": case.query,
+        "cookies": case.cookies,
+        "headers": {name: value for name, value in case.headers.items() if name != "Idempotency-Key"},
+        "body": case.body,
+        "media_type": case.media_type,
+        **changes,
+    }
+    changed: Call = case.operation.Case(method=case.method, **members)
+    return changed
 
 
 def _without_tokens(document: dict[str, Any]) -> dict[str, Any]:

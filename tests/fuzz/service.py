@@ -2,26 +2,33 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import httpx2
 
+from arap_service.auditing.checkpoints import notary_of
+from arap_service.context import Context
+from arap_service.store import deliveries
+from arap_service.store.database import WriteSession
+from arap_service.store.people_tables import Identity, Membership, Person
 from tests.clock import FakeClock
 from tests.fuzz.machine import Callers, Explorer, Found, Headers
-from tests.live import serving
-from tests.peers import POLICY, question
-from tests.service import GATE_SCOPES, RESOLVER_SCOPES, bearer, client
+from tests.fuzz.rules import POLICY
+from tests.live import Live, serving
+from tests.service import CALLBACK_KEY, GATE_SCOPES, RESOLVER_SCOPES, bearer, client
 
 CLIENTS: Final = (
     client("gate", *GATE_SCOPES, "authzen:search", "arap:catalog"),
     client("resolver", *RESOLVER_SCOPES, "admin", "audit:read"),
+    client("on-call", *RESOLVER_SCOPES),
     client("status-only", "arap:status"),
 )
-QUESTIONS: Final = (question(), question(60, tool="small_transfer"), question(77))
+CALLBACK: Final = "http://127.0.0.1:9/callbacks/arap"
 _OFTEN: Final = 10**6
 _RATES: Final = {
     "submissions_per_minute": _OFTEN,
@@ -40,15 +47,19 @@ class Target:
     url: str
     document: dict[str, Any]
     headers: Mapping[str, Headers]
+    meanwhile: Callable[[], None]
 
     def explore(self, *, calls: int, seed: int, document: dict[str, Any] | None = None) -> Found:
         """Call it; by another `document` than its own, what it does is compared with that."""
-        callers = Callers(self._proper, ({}, {"Authorization": "Bearer x"}, self.headers["status-only"]))
-        explorer = Explorer(self.url, callers, QUESTIONS)
-        return explorer.explore(document or self.document, calls=calls, seed=seed)
+        callers = Callers(self._proper, self.headers, ({}, {"Authorization": "Bearer x"}, self.headers["status-only"]))
+        explorer = Explorer(self.url, callers, CALLBACK, self.meanwhile)
+        return explorer.explore(document or self.document, calls=calls, seed=seed, story=document is None)
 
     def _proper(self, path: str) -> Headers:
-        return self.headers["resolver" if path.startswith(("/resolver", "/metrics")) else "gate"]
+        if path.startswith("/issuer"):
+            return {}  # its clients say there who they are
+        is_reviewers = path.startswith(("/resolver", "/metrics")) and not path.endswith("/executions")
+        return self.headers["resolver" if is_reviewers else "gate"]
 
 
 @contextmanager
@@ -61,7 +72,7 @@ def target(folder: Path, *, database: str) -> Iterator[Target]:
         raise RuntimeError("the service did not start")
     try:
         document = httpx2.get(f"{runs.url}/openapi.json").json()
-        yield Target(runs.url, document, runs.headers)
+        yield Target(runs.url, document, runs.headers, runs.meanwhile)
     finally:
         runs.loop.call_soon_threadsafe(runs.ended.set)
         thread.join(_START_SECONDS)
@@ -78,6 +89,19 @@ class _Runs:
         self.headers: dict[str, Headers] = {}
         self.loop: asyncio.AbstractEventLoop
         self.ended: asyncio.Event
+        self._context: Context
+
+    def meanwhile(self) -> None:
+        """Sign a checkpoint, and have the receiver of the last delivery say that it is gone."""
+        asyncio.run_coroutine_threadsafe(self._meanwhile(), self.loop).result(_START_SECONDS)
+
+    async def _meanwhile(self) -> None:
+        def lose(session: WriteSession) -> None:
+            [latest] = deliveries.deliveries_page(session, status=None, task_id=None, after=None, limit=1)
+            deliveries.silence(session, latest, now=self._context.clock())
+
+        await notary_of(self._context).sign()
+        await self._context.database.write(lose)
 
     def run(self) -> None:
         asyncio.run(self._serve())
@@ -92,10 +116,22 @@ class _Runs:
             clock=FakeClock(),
             background=False,
             builtin_issuer=issuer,
+            callbacks={
+                "gate": {"endpoints": [CALLBACK], "keys": [CALLBACK_KEY], "allow_destinations": ["127.0.0.1:9"]}
+            },
             limits=_RATES,
         ) as live:
             live.streams.is_closing = True  # a stream says where it stands and ends, so that a call of it ends too
-            self.url = live.url
+            self.url, self._context = live.url, live.context
             self.headers = {known["client_id"]: bearer(live.context, known["client_id"]) for known in CLIENTS}
+            await live.context.database.write(partial(_appoint, live))
             self.ready.set()
             await self.ended.wait()
+
+
+def _appoint(live: Live, session: WriteSession) -> None:
+    """Have a client be a person who is on call, since only people decide in an emergency."""
+    session.add(Person(id="on-call", name="Olga On Call", created_at=live.context.clock()))
+    session.flush()
+    session.add(Identity(iss=f"{live.url}/issuer", sub="on-call", person_id="on-call"))
+    session.add(Membership(person_id="on-call", group_name="on-call"))
