@@ -80,6 +80,11 @@ serve-certification: .venv/.demo ## serve the AuthZEN certification fixture: POR
 serve-conformance: .venv/.demo ## serve the fixtures of the public MCP conformance suite behind the gate: PORT=8402
 	@$(RUN) -m examples.conformance_fixture --port $(or $(PORT),8402) $(if $(filter-out 0,$(DIE_WITH_STDIN)),--die-with-stdin)
 
+.PHONY: serve-reviewer
+serve-reviewer: .venv/.demo ## serve what the conformance suite for SEP-2848 is run against: PORT=8403, FOLDER=...
+	@exec $(RUN) -m examples.reviewer --port $(or $(PORT),8403) $(if $(FOLDER),--folder '$(FOLDER)') \
+		$(if $(filter-out 0,$(DIE_WITH_STDIN)),--die-with-stdin)
+
 .PHONY: simulator
 simulator: SIM = $(or $(FOLDER),.simulator)
 simulator: .venv/.demo ## serve a simulator to test enforcement points against: PORT=8400, FOLDER=.simulator

@@ -1,0 +1,181 @@
+"""`make serve-reviewer`: serve our gate as the conformance suite of SEP-2848 wants to find it, until stopped.
+
+The gate is a process of its own, so that the verb `restart` can kill it. Loopback only. What it needs lies in the
+folder, and the control files for HTTP and for stdio with it.
+"""
+
+import argparse
+import json
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+
+from examples.reviewer.book import VERBS, Book
+from examples.reviewer.folder import ROOT, prepare_http, prepare_stdio
+
+HOST: Final = "127.0.0.1"
+PATIENCE_SECONDS: Final = 90.0
+PREFIX: Final = "io.modelcontextprotocol/"
+VERSION: Final = "2026-07-28"
+
+
+class GateProcess:
+    """The gate on HTTP, to be killed and started again."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self._folder = folder
+        self._port = port
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def restart(self) -> None:
+        """Kill it as a crash would, and start it."""
+        with self._lock:
+            self.stop()
+            command = [
+                sys.executable,
+                "-m",
+                "examples.reviewer.gate",
+                "--folder",
+                str(self._folder),
+                "--die-with-stdin",
+            ]
+            with (self._folder / "gate.log").open("ab") as log:
+                self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=log, stderr=log)
+            self._wait()
+
+    def stop(self) -> None:
+        """Kill it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _wait(self) -> None:
+        until = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < until:
+            if self._answers():
+                return
+            if self._process is None or self._process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise SystemExit(f"the gate did not start; see {self._folder / 'gate.log'}")
+
+    def _answers(self) -> bool:
+        """Whether it lists its tools, so that the server behind it is there as well."""
+        meta = {f"{PREFIX}protocolVersion": VERSION, f"{PREFIX}clientCapabilities": {}}
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+        headers = {
+            "Authorization": f"Bearer {(self._folder / 'token-alice').read_text(encoding='ascii').strip()}",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": VERSION,
+            "Mcp-Method": "tools/list",
+        }
+        try:
+            answer = httpx2.post(
+                f"http://{HOST}:{self._port}/mcp", json=asked, headers=headers, timeout=20, trust_env=False
+            )
+        except httpx2.HTTPError:
+            return False
+        return answer.status_code == 200 and "transfer" in answer.text
+
+
+def controlling(book: Book, gate: GateProcess, listener: socket.socket, keys: dict[str, Any]) -> ThreadingHTTPServer:
+    """The control interface and the key set of the issuer, on the socket that listens already."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._send(200 if self.path == "/jwks.json" else 404, json.dumps(keys))
+
+        def do_POST(self) -> None:
+            asked = urlsplit(self.path)
+            verb, marker = asked.path.removeprefix("/control/"), parse_qs(asked.query).get("marker", [""])[0]
+            if verb == "restart":
+                gate.restart()
+                self._send(200, "")
+            elif verb in VERBS and marker:
+                try:
+                    self._send(200, book.do(verb, marker))
+                except LookupError as error:
+                    self._send(409, str(error))
+            else:
+                self._send(404, "no such verb")
+
+        def _send(self, status: int, text: str) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+            """Say nothing."""
+
+    server = ThreadingHTTPServer((HOST, 0), Handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = listener
+    server.server_address = listener.getsockname()
+    return server
+
+
+def main() -> int:
+    """Parse the command line, prepare the folder and serve."""
+    parser = argparse.ArgumentParser(prog="make serve-reviewer", description=__doc__)
+    parser.add_argument("--port", type=int, default=8403, help="where the gate listens; 0 takes a free port")
+    parser.add_argument("--folder", type=Path, help="where everything lies; by default a temporary folder")
+    parser.add_argument("--die-with-stdin", action="store_true", help="stop when standard input ends")
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        given = options.folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="mcp-gate-reviewer-"))
+        folder = Path(given).resolve()
+        try:
+            port = options.port or _free_port()
+            listener = stack.enter_context(socket.create_server((HOST, 0)))
+            control_url = f"http://{HOST}:{listener.getsockname()[1]}"
+            keys = prepare_http(folder / "http", port=port, control_url=control_url)
+            prepare_stdio(folder / "stdio")
+        except (OSError, OverflowError) as error:
+            print(f"cannot serve on {HOST}:{options.port}: {error}", file=sys.stderr)
+            return 1
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        gate = GateProcess(folder / "http", port)
+        stack.callback(gate.stop)
+        control = controlling(Book(folder / "http"), gate, listener, keys)
+        threading.Thread(target=control.serve_forever, daemon=True).start()
+        gate.restart()
+        _say(folder, port)
+        with suppress(KeyboardInterrupt):
+            if options.die_with_stdin:
+                sys.stdin.buffer.read()
+            else:
+                threading.Event().wait()
+        control.shutdown()
+    return 0
+
+
+def _free_port() -> int:
+    with socket.create_server((HOST, 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def _say(folder: Path, port: int) -> None:
+    gate = shlex.join([sys.executable, "-m", "examples.reviewer.gate", "--folder", str(folder / "stdio")])
+    suite = [str(Path(sys.executable).parent / "mcp-gate"), "conformance"]
+    control = {name: str(folder / name / "control.yaml") for name in ("http", "stdio")}
+    print(f"Serving http://{HOST}:{port}/mcp; test it with one of")
+    print(f"  {shlex.join([*suite, '--url', f'http://{HOST}:{port}/mcp', '--control', control['http']])}")
+    print(f"  {shlex.join([*suite, '--stdio', gate, '--control', control['stdio']])}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
