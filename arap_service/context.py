@@ -5,8 +5,8 @@ may stop the process all come in through it.
 """
 
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from opentelemetry.trace import Tracer
@@ -42,6 +42,8 @@ class Trust:
     access: TrustedIssuers
     audiences: dict[str, str]
     """For each issuer of access tokens the audience that they must be meant for."""
+    acrs: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """For each issuer the ways of proving who one is that count as a fresh log-in; none named means any."""
 
 
 class Rehearsal(Protocol):

@@ -6,14 +6,14 @@ the environment, and is never printed. What is asked of the provider is in `oidc
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from arap_service.settings_parts import Endpoint, Part
 
 Claim = Annotated[str, Field(min_length=1, max_length=200)]
-Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
+ALGORITHMS: Final = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"})
 
 
 class OidcSettings(Part):
@@ -29,7 +29,7 @@ class OidcSettings(Part):
     client_authentication: Literal["client_secret_basic", "client_secret_post", "none"] = "client_secret_basic"
     label: str = Field(default="single sign-on", min_length=1, max_length=60)
     scopes: tuple[str, ...] = ("openid", "profile", "email")
-    algorithms: frozenset[Algorithm] = frozenset({"RS256", "PS256", "ES256"})
+    algorithms: frozenset[str] = frozenset({"RS256", "PS256", "ES256"})
     person_claim: Claim = "sub"
     name_claim: Claim = "name"
     email_claim: Claim = "email"
@@ -44,6 +44,13 @@ class OidcSettings(Part):
         if "?" in issuer or "|" in issuer:
             raise ValueError("must have neither a query nor a bar")
         return issuer
+
+    @field_validator("algorithms")
+    @classmethod
+    def _asymmetric(cls, algorithms: frozenset[str]) -> frozenset[str]:
+        if not algorithms or not algorithms <= ALGORITHMS:
+            raise ValueError("must be among " + ", ".join(sorted(ALGORITHMS)))
+        return algorithms
 
     @field_validator("scopes")
     @classmethod

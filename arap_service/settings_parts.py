@@ -93,6 +93,7 @@ class IssuerSettings(TrustedSigner):
     """An authorization server whose access tokens are accepted; `audience` defaults to our identifier."""
 
     audience: str | None = None
+    step_up_acr: frozenset[str] = frozenset()
 
 
 class BuiltinClient(Part):

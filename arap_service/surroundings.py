@@ -54,6 +54,7 @@ def trust(settings: Settings, keys: Keys, *, fetch: Fetch, clock: Clock) -> Trus
         ),
         access=TrustedIssuers(access),
         audiences=audiences,
+        acrs={issuer.issuer: issuer.step_up_acr for issuer in settings.issuers},
     )
 
 

@@ -247,4 +247,6 @@ class RequestDetail:
     reasons: Mapping[str, ReasonRule] = field(default_factory=dict)
     scope: ScopeView | None = None
     may_propose: bool = False
+    step_up: int | None = None
+    """How fresh a log-in must be to decide it, in seconds, where that matters."""
     is_emergency: bool = False

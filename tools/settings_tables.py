@@ -131,7 +131,9 @@ def _default(field: FieldInfo) -> str:
         return ""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    return f"`{', '.join(map(str, value))}`" if isinstance(value, frozenset) else f"`{value}`"
+    if isinstance(value, frozenset | tuple):  # a set has no order of its own
+        value = ", ".join(map(str, sorted(value) if isinstance(value, frozenset) else value))
+    return f"`{value}`"
 
 
 REFERENCES: Final = (

@@ -89,8 +89,17 @@ class Authenticator:
             channel="api",
             agent=act[0][1] if act else None,
             act=act,
+            proved_at=self._proved_at(claims, now),
         )
         return caller, ends
+
+    def _proved_at(self, claims: Claims, now: datetime) -> datetime | None:
+        """When the person behind the token proved who he is, if he did so in a way that counts (RFC 9068, RFC 9470)."""
+        ways = self._trust.acrs.get(claims["iss"], frozenset())
+        if ways and claims.get("acr") not in ways:
+            return None
+        at = _instant(claims, "auth_time")
+        return None if at is None or at > now + self._skew else min(at, now)
 
 
 def _text(claims: Mapping[str, Any], name: str) -> str:

@@ -6,6 +6,7 @@ Access Request and Approval Profile, "Protect the Endpoints"; RFC 9068 for the t
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
@@ -38,7 +39,7 @@ class Caller:
     """An authenticated caller.
 
     `agent` is the current actor and `act` the whole verified chain, (iss, sub) each, the current actor first.
-    `person_id` is set when the caller is a known person.
+    `person_id` is set when the caller is a known person; `proved_at` is when he last proved who he is, where known.
     """
 
     iss: str
@@ -49,6 +50,7 @@ class Caller:
     agent: str | None = None
     act: tuple[tuple[str, str], ...] = ()
     person_id: str | None = None
+    proved_at: datetime | None = None
 
     @property
     def principal(self) -> str:

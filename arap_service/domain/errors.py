@@ -130,6 +130,18 @@ class Forbidden(ArapError):
         super().__init__(detail, headers=challenge)
 
 
+class StepUpRequired(Forbidden):
+    """The caller may decide, but has to prove anew who he is; `seconds` says how fresh a log-in must be (RFC 9470)."""
+
+    code = "step_up_required"
+
+    def __init__(self, *, seconds: int) -> None:
+        super().__init__("Deciding this needs a fresh log-in.")
+        challenge = f'Bearer error="insufficient_user_authentication", max_age="{seconds}"'
+        self.headers = MappingProxyType({"WWW-Authenticate": challenge})
+        self.extra = MappingProxyType({"code": self.code, "max_age": seconds})
+
+
 class ActorUnverified(ArapError):
     """The claimed chain of actors is not proven by the caller's credential (ARS-99)."""
 

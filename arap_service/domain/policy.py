@@ -148,6 +148,7 @@ class Template:
     provisioned: BoolExpression | None = None
     provisioned_retry_seconds: int = 5
     reason_required: frozenset[str] = frozenset({"deny"})
+    step_up: int | None = None
     reasons: Mapping[str, ReasonRule] = field(default_factory=dict)
     scope: Scope | None = None
     emergency: Emergency | None = None

@@ -31,6 +31,7 @@ from arap_service.domain.policy import (
 )
 from arap_service.domain.policy_text import PolicyProblem, PolicyText, read_text
 from arap_service.domain.step_load import StepReader
+from arap_service.domain.step_up import step_up_seconds
 from arap_service.domain.terms_load import read_emergency, read_reasons, read_scope
 from arap_service.protocol.expressions import (
     BoolExpression,
@@ -236,6 +237,7 @@ class _Builder:
             mask=tuple(value.get("mask", DEFAULT_MASK)),
             # A reason that must look like something must be there.
             reason_required=frozenset(value.get("reason_required", ["deny"])) | frozenset(value.get("reasons", {})),
+            step_up=step_up_seconds(value.get("step_up", False)),
             reasons=read_reasons(value, self._source.report, path=path),
             emergency=read_emergency(value, self._file.get("groups"), self._source.report, path=path),
             scope=read_scope(value, self._condition, self._source.report, path=path),

@@ -192,6 +192,7 @@ def snapshot(template: Template) -> dict[str, Any]:
     }
 
 
+        "step_up": template.step_up,
 def _asked(intake: Intake) -> dict[str, Any]:
     asked = {name: intake.body[name] for name in ("requested_access", "display", "client") if name in intake.body}
     call = intake.about.context.get(TOOL_CALL)

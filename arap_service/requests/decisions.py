@@ -24,11 +24,13 @@ from arap_service.domain.errors import (
     InputInvalid,
     InvalidRequest,
     InvalidTaskState,
+    StepUpRequired,
     UnknownTask,
 )
 from arap_service.domain.notices import NoticeKind
 from arap_service.domain.reasons import reason_fault
 from arap_service.domain.reviewers import Ineligible
+from arap_service.domain.step_up import is_fresh
 from arap_service.domain.task import Expire, Refused
 from arap_service.records import Part, asked_of, task_seal
 from arap_service.requests.announcing import announce
@@ -78,6 +80,7 @@ async def decide(
     Raises:
         UnknownTask: There is no such request for this caller.
         Forbidden, IneligibleApprover: The caller may not decide it.
+        StepUpRequired: He may, after a fresh log-in.
         StaleVersion, InvalidTaskState: It is not what the caller has seen, or already ended.
         InvalidRequest, InputInvalid: The decision is not complete.
         DuplicateRequest: The key was used for another decision.
@@ -163,7 +166,7 @@ def _decide(ctx: Context, session: WriteSession, caller: Caller, task_id: str, c
         return InvalidRequest("The item is to be named: one of this request, counted from 1.", pointer="/item")
     if is_late and part.own.status == "expired":
         return InvalidTaskState("The time to decide has passed.", current="expired", version=part.own.version)
-    return _decide_part(ctx, session, part, _Deciding(decider, board.of(part.item), choice, caller.channel), now=now)
+    return _decide_part(ctx, session, part, _Deciding(decider, board.of(part.item), choice, caller), now=now)
 
 
 def find_part(session: Session, task: Task, item: int | None) -> Part | None:
@@ -176,12 +179,12 @@ def find_part(session: Session, task: Task, item: int | None) -> Part | None:
 
 @dataclass(frozen=True, slots=True)
 class _Deciding:
-    """Who decides by which way on which board, and what."""
+    """Who decides as whom on which board, and what."""
 
     decider: Decider
     board: Board
     choice: Choice
-    channel: str
+    caller: Caller
 
 
 def _decide_part(
@@ -193,13 +196,16 @@ def _decide_part(
     found = eligibility(part.task, board, decider)
     if isinstance(found, Ineligible):
         return refuse(session, part, decider, found.reason, IneligibleApprover(code=found.reason), now=now)
+    seconds = part.own.template.get("step_up")
+    if seconds and decider.kind == "person" and not is_fresh(deciding.caller.proved_at, seconds=seconds, now=now):
+        return refuse(session, part, decider, StepUpRequired.code, StepUpRequired(seconds=seconds), now=now)
     if fault := _input_fault(part, choice, board.votes, now=now):
         return fault
     if choice.proposed is not None:
         call = call_of(part, asked_of(part, task_seal(part.task, ctx.ring)))
         if fault := proposal_fault(part, choice.proposed, call):
             return fault
-    return count(ctx, session, part, board, Counted(decider, found, choice, deciding.channel), now=now)
+    return count(ctx, session, part, board, Counted(decider, found, choice, deciding.caller.channel), now=now)
 
 
 def _input_fault(part: Part, choice: Choice, cast: Sequence[Vote], *, now: datetime) -> ArapError | None:

@@ -3,6 +3,8 @@
 from fastapi import FastAPI
 
 from arap_service.web import (
+    account,
+    again,
     approval_pages,
     conversation_pages,
     form_pages,
@@ -30,6 +32,8 @@ def install(app: FastAPI, *, prefix: str = "") -> None:
         approval_pages.router,
         form_pages.router,
         review_pages.router,
+        again.router,
+        account.router,
         static_files.router,
         not_found.router,
     ):

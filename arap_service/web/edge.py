@@ -95,6 +95,7 @@ class DeskRoute(APIRoute):
     """A route whose handler runs only after the checks, and whose every answer is a page with the desk's headers."""
 
     def get_route_handler(self) -> Callable[[Request], Any]:
+            proved_at=self.session.authenticated_at,
         """The handler with the checks before it and the error pages behind it."""
         handler = super().get_route_handler()
 

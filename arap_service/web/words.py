@@ -55,6 +55,7 @@ WHY_NOT: Final[Mapping[str, str]] = MappingProxyType(
         "deadline_passed": "The time to decide has run out.",
         "counted_in_another_step": "You already count in another step, so somebody else has to decide this one.",
     }
+        "step_up_required": "You have to log in once more before you decide this.",
 )
 
 _BUTTONS: Final[Mapping[str, str]] = MappingProxyType({"approve": "To approve", "deny": "To deny"})

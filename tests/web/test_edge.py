@@ -79,7 +79,17 @@ async def test_every_page_of_the_desk_goes_through_the_checks(app: FastAPI) -> N
     unchecked = {route.path for route in desk_routes(app.routes) if not isinstance(route, DeskRoute)}
     assert unchecked == {"/desk/static/{version}/{name}"}
     said = {f"/desk/requests/x/{form}" for form in ("decision", "question", "comment", "claim", "release")}
-    assert {"/login", "/login/provider", "/logout", "/desk/approvals/x/revocation", "/desk/forms/x", *said} == set(routes(app, "POST"))
+    assert {
+        "/login",
+        "/login/provider",
+        "/desk/again",
+        "/desk/again/provider",
+        "/desk/account/sessions",
+        "/logout",
+        "/desk/approvals/x/revocation",
+        "/desk/forms/x",
+        *said,
+    } == set(routes(app, "POST"))
 
 
 @pytest.mark.parametrize("headers", CROSS_SITE, ids=str)
