@@ -5,7 +5,8 @@ and then the page shows how the request stands now and that nothing was recorded
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -14,10 +15,28 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from arap_service import requests
-from arap_service.domain.errors import IneligibleApprover, InvalidTaskState, StaleVersion, UnknownTask
+from arap_service.domain.errors import (
+    IneligibleApprover,
+    InputInvalid,
+    InvalidTaskState,
+    StaleVersion,
+    StepUpRequired,
+    UnknownTask,
+)
 from arap_service.views import RequestDetail
+from arap_service.web.again import forget_typed, sent_to_prove, typed_before
 from arap_service.web.edge import READING, DeskRoute, Visit, visit
-from arap_service.web.forms import Decision, Mistakes, lifetimes, read_decision, read_reason, whole
+from arap_service.web.forms import (
+    Decision,
+    Mistakes,
+    lifetimes,
+    offered,
+    read_decision,
+    read_proposal,
+    read_reason,
+    read_scope,
+    whole,
+)
 from arap_service.web.outcomes import outcome_of
 from arap_service.web.rendering import render
 from arap_service.web.words import why_not
@@ -44,6 +63,9 @@ class Typed:
     item: int = 0
     mistakes: Mistakes | None = None
     lifetime: str = ""
+    may_vary: frozenset[str] | None = None
+    proposal: Mapping[str, str] = field(default_factory=dict)
+    proposal_mistake: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +77,11 @@ class Said:
     typed: str = ""
 
 
+APPROVED_OTHERWISE: Final = (
+    "You changed a value. An approval is for the values that were asked, so nothing was recorded. "
+    "Deny to propose yours, or put the values back to approve."
+)
+OTHER_KIND: Final = "A proposed value is not of the kind of the one that it replaces: a number stays a number."
 NOTHING: Final = Typed()
 NOTHING_SAID: Final = Said()
 
@@ -63,7 +90,8 @@ NOTHING_SAID: Final = Said()
 async def request_page(request: Request, task_id: str) -> Response:
     """Everything that a decision needs, and the forms to make it."""
     asked = visit(request)
-    return _page(asked, await _detail(asked, task_id))
+    detail = await _detail(asked, task_id)
+    return _page(asked, detail, **_brought_back(asked, detail))
 
 
 @router.api_route("/desk/live/requests/{task_id}", methods=sorted(READING), response_model=None)
@@ -94,11 +122,23 @@ async def decide(request: Request, task_id: str) -> Response:
     asked = visit(request)
     detail = await _detail(asked, task_id)
     part = _part(asked, detail)
-    lifetime = asked.fields.get("lifetime", "")
-    chosen = read_decision(asked.fields, reason_required=frozenset(part.reason_required))
+    lifetime, may_vary = asked.fields.get("lifetime", ""), read_scope(asked.fields)
+    changes = read_proposal(asked.fields, offered(part))
+    typed = Typed(part.item, None, lifetime, may_vary, changes)
+    chosen = read_decision(asked.fields, reason_required=frozenset(part.reason_required), reasons=part.reasons)
     if isinstance(chosen, Mistakes):
-        return _page(asked, detail, status=422, typed=Typed(part.item, _marked(chosen, _REASON, part), lifetime))
+        return _page(asked, detail, status=422, typed=replace(typed, mistakes=_marked(chosen, _REASON, part)))
+    kept = _marked(Mistakes({}, {_REASON: chosen.reason or ""}), _REASON, part)
+    is_denial = chosen.decision == "deny"
+    if changes and not is_denial:
+        wrong = replace(typed, mistakes=kept, proposal_mistake=APPROVED_OTHERWISE)
+        return _page(asked, detail, status=422, typed=wrong)
     try:
+        proposed = (
+            await requests.amended(asked.ctx, asked.caller, task_id, changes, item=part.item or None)
+            if changes
+            else None
+        )
         await requests.decide(
             asked.ctx,
             asked.caller,
@@ -108,15 +148,24 @@ async def decide(request: Request, task_id: str) -> Response:
             reason=chosen.reason,
             approved_until=_until(asked.ctx.clock(), chosen),
             item=part.item or None,
+            may_vary=None if may_vary is None or is_denial else sorted(may_vary),
+            proposed_arguments=proposed,
         )
+    except InputInvalid:
+        if not changes:
+            raise
+        return _page(asked, detail, status=422, typed=replace(typed, mistakes=kept, proposal_mistake=OTHER_KIND))
     except (StaleVersion, InvalidTaskState):
-        now, kept = await _detail(asked, task_id), Mistakes({}, {_REASON: chosen.reason or ""})
-        typed = Typed(part.item, _marked(kept, _REASON, part), lifetime)
-        return _page(asked, now, status=409, notice=_overtaken(_part(asked, now)), typed=typed)
+        now = await _detail(asked, task_id)
+        notice = _overtaken(_part(asked, now))
+        return _page(asked, now, status=409, notice=notice, typed=replace(typed, mistakes=kept))
+    except StepUpRequired:
+        return await _to_prove(asked, part, typed, reason=chosen.reason)
     except IneligibleApprover as refused:
         reason = why_not(str(refused.extra.get("code", "")))
         notice = Notice("bad", "Your decision was not recorded", reason)
         return _page(asked, await _detail(asked, task_id), status=403, notice=notice)
+    await forget_typed(asked.ctx, asked.session)
     return _back(asked, part)
 
 
@@ -129,7 +178,7 @@ async def revoke(request: Request, approval_id: str) -> Response:
     part = next((part for part in parts if part.approval is not None and part.approval.id == approval_id), None)
     if part is None:
         raise UnknownTask
-    reason = read_reason(asked.fields, needed=True)
+    reason = read_reason(asked.fields, needed=True, rule=part.reasons.get("revoke"))
     if isinstance(reason, Mistakes):
         return _page(asked, detail, status=422, typed=Typed(part.item, _marked(reason, _REVOKE, part)))
     try:
@@ -149,6 +198,33 @@ def _part(asked: Visit, detail: RequestDetail) -> RequestDetail:
     if found is None:
         raise UnknownTask
     return found
+
+
+async def _to_prove(asked: Visit, part: RequestDetail, typed: Typed, *, reason: str | None) -> Response:
+    """Lead to where one logs in once more, with what was typed kept."""
+    kept = {
+        "item": part.item,
+        "reason": reason or "",
+        "lifetime": typed.lifetime,
+        "may_vary": None if typed.may_vary is None else sorted(typed.may_vary),
+        "proposal": dict(typed.proposal),
+    }
+    return await sent_to_prove(asked, kept, target=f"/desk/requests/{part.id}")
+
+
+def _brought_back(asked: Visit, detail: RequestDetail) -> dict[str, Any]:
+    """What had been typed before one logged in once more, and a word that nothing has been decided yet."""
+    said = typed_before(asked, target=f"/desk/requests/{detail.id}")
+    parts = detail.items if detail.item_count else (detail,)
+    part = next((part for part in parts if said is not None and part.item == said["item"]), None)
+    if said is None or part is None or part.status != "pending":
+        return {}
+    kept = _marked(Mistakes({}, {_REASON: said["reason"]}), _REASON, part)
+    may_vary = None if said["may_vary"] is None else frozenset(said["may_vary"])
+    notice = Notice(
+        "plain", "You are logged in anew", "Nothing has been decided yet. Please look once more and decide."
+    )
+    return {"typed": Typed(part.item, kept, said["lifetime"], may_vary, said["proposal"]), "notice": notice}
 
 
 def _back(asked: Visit, part: RequestDetail) -> Response:
@@ -229,5 +305,9 @@ def _card(now: datetime, detail: RequestDetail, typed: Typed) -> dict[str, Any]:
         "longest": longest,
         "choices": lifetimes(longest),
         "chosen": own.lifetime,
+        "kept": own.may_vary,
+        "offers": offered(detail),
+        "proposal": own.proposal,
+        "proposal_mistake": own.proposal_mistake,
         "outcome": outcome_of(detail, now=now),
     }
