@@ -172,5 +172,10 @@ def context(request: Request) -> Context:
     return found
 
 
+async def _context(request: Request) -> Context:
+    # A dependency that is no coroutine is called in another thread, which costs more than all the rest of it.
+    return context(request)
+
+
 CallerDep = Annotated[Caller, Depends(authenticate)]
-ContextDep = Annotated[Context, Depends(context)]
+ContextDep = Annotated[Context, Depends(_context)]

@@ -17,6 +17,8 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 import pydantic
 import rfc8785
 
+from arap_service.protocol.plain import SAFE_INTEGER, plain_form
+
 JsonValue: TypeAlias = pydantic.JsonValue
 Json: TypeAlias = JsonValue
 
@@ -34,7 +36,6 @@ DEFAULT_VOLATILE: Final = frozenset(
 # A path is linked from its end, so that walking a large text costs nothing for the pointers that nobody asks for.
 _Path: TypeAlias = "tuple[_Path, object] | None"
 
-_SAFE_INTEGER: Final = 2**53 - 1
 _NUMBERS: Final = (int, float)
 _ARRAYS: Final = (list, tuple)
 _JSON_TYPES: Final = (str, dict, list, tuple, int, float, type(None))
@@ -98,7 +99,7 @@ def _finite(text: str) -> float | int:
     number = float(text)
     if math.isinf(number):
         raise _FaultFoundError("number")
-    if abs(number) > _SAFE_INTEGER and Decimal(text) != Decimal(repr(number)):
+    if abs(number) > SAFE_INTEGER and Decimal(text) != Decimal(repr(number)):
         # 9007199254740993.0 becomes its neighbour here. As an integer that neighbour is refused wherever it would bind,
         # just as 9007199254740993 is (PDP-14).
         return int(number)
@@ -269,7 +270,7 @@ def find_unrepresentable(value: object) -> str | None:
 
 def _is_unrepresentable_number(value: object) -> bool:
     if isinstance(value, int):
-        return not -_SAFE_INTEGER <= value <= _SAFE_INTEGER
+        return not -SAFE_INTEGER <= value <= SAFE_INTEGER
     return _is_infinite(value)
 
 
@@ -280,6 +281,9 @@ def canonical(value: object) -> bytes:
         Unrepresentable: for a number, string or name that the form cannot carry exactly, or a value that isn't JSON.
     """
     try:
+        plain = plain_form(value)
+        if plain is not None:
+            return plain
         return rfc8785.dumps(value)  # type: ignore[arg-type]  # it checks each value itself
     except RecursionError:
         raise Unrepresentable("") from None

@@ -5,9 +5,10 @@ without a default of the database is given. Which rows these are is decided else
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Table, insert
+from sqlalchemy import Insert, Table, insert
 
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Row
@@ -18,7 +19,13 @@ def table_of(kind: type[Row]) -> Table:
     return kind.metadata.tables[str(kind.__tablename__)]
 
 
+@cache
+def _insert_of(kind: type[Row]) -> Insert:
+    """Made once for each table, since making it takes as long as running it."""
+    return insert(table_of(kind))
+
+
 def add_rows(session: WriteSession, kind: type[Row], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert `rows`, which have the same columns, at once; what they refer to has been flushed."""
     if rows:
-        session.connection().execute(insert(table_of(kind)), rows)
+        session.connection().execute(_insert_of(kind), rows)
