@@ -16,8 +16,8 @@ from arap_service.store.tasks import is_storable
 
 _KEYS, _TOKENS, _DENIALS = table_of(IdempotencyKey).c, table_of(JtiUse).c, table_of(Denial).c
 _TASKS, _ITEMS = table_of(Task).c, table_of(TaskItem).c
-# Written out: what is bound SQLite looks at anew each time, to see whether a partial index fits, and that costs more than
-# the rest of the statement.
+# Written out: at what is bound SQLite looks anew each time, to see whether a partial index fits, and that costs more
+# than the rest of the statement.
 _PENDING: Final[ColumnElement[str]] = literal_column("'pending'")
 _ISSUER: Final = bindparam("issuer", type_=String())
 _OURS: Final = (_TASKS.submitter == bindparam("submitter"), _TASKS.client_id == bindparam("client_id"))
