@@ -26,6 +26,7 @@ from arap_service.api import (
     resolver,
     reviews,
     search,
+    standing_rules,
 )
 from arap_service.api import issuer as issuer_routes
 from arap_service.api.auth import Authenticator
@@ -121,7 +122,15 @@ def _route(app: FastAPI, context: Context) -> None:
     for router in (health.router, pdp.direct, pdp.router, search.router, requests.router, resolver.router):
         app.include_router(router, prefix=base)
     talk = (conversation.requester, conversation.router)
-    for router in (audit.router, catalogs.router, *talk, deliveries.router, events.router, reviews.router):
+    for router in (
+        audit.router,
+        catalogs.router,
+        *talk,
+        deliveries.router,
+        events.router,
+        reviews.router,
+        standing_rules.router,
+    ):
         app.include_router(router, prefix=base)
     app.add_api_route(pdp.METADATA_PATH + base, pdp.metadata, tags=["decision point"])
     if context.settings.builtin_issuer.enabled:

@@ -250,3 +250,4 @@ class RequestDetail:
     step_up: int | None = None
     """How fresh a log-in must be to decide it, in seconds, where that matters."""
     is_emergency: bool = False
+    standing_days: int = 0

@@ -5,9 +5,8 @@ approver on call and a shorter life; without such a rule it is a request like an
 Profile, "Policy and Approver Hygiene".
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from arap_service.domain.policy import Step, Template
 from arap_service.domain.reviewers import Eligible, Ineligible, Person, RequestFacts, may_decide
@@ -18,11 +17,11 @@ OUTCOMES: Final = frozenset({"justified", "unjustified"})
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Who approved and who owns: what is needed to judge who may look at it afterwards."""
+    """Who owns what was requested, and whether the one who is judged has had a part in deciding it."""
 
     facts: RequestFacts
     owners: frozenset[str]
-    decided_by: frozenset[str]
+    has_counted: bool
 
 
 def as_asked(template: Template, *, is_emergency: bool) -> Template:
@@ -48,5 +47,4 @@ def may_review(review: Review, person: Person, *, is_administrator: bool) -> Eli
     """Whether `person` may close the review: an owner or administrator who had no part in it (GOV-12, ARS-116)."""
     others = frozenset({person.id}) if is_administrator else frozenset[str]()
     step = Step("review", "Review", groups=review.owners, people=others, resolvers=others)
-    voters: Collection[Any] = review.decided_by
-    return may_decide(review.facts, person, step=step, counted_in={STEP} if person.id in voters else ())
+    return may_decide(review.facts, person, step=step, counted_in={STEP} if review.has_counted else ())

@@ -152,6 +152,7 @@ class Template:
     reasons: Mapping[str, ReasonRule] = field(default_factory=dict)
     scope: Scope | None = None
     emergency: Emergency | None = None
+    standing_days: int = 30
     script: tuple[Act, ...] = ()
 
 

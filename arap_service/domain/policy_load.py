@@ -71,6 +71,7 @@ _PLAIN: Final = (
     "reveal_reason",
     "notify",
     "provisioned_retry_seconds",
+    "standing_days",
 )
 
 
@@ -236,8 +237,8 @@ class _Builder:
             reveal="whole" if reveal == "whole" else tuple(reveal),
             mask=tuple(value.get("mask", DEFAULT_MASK)),
             # A reason that must look like something must be there.
-            reason_required=frozenset(value.get("reason_required", ["deny"])) | frozenset(value.get("reasons", {})),
             step_up=step_up_seconds(value.get("step_up", False)),
+            reason_required=frozenset(value.get("reason_required", ["deny"])) | frozenset(value.get("reasons", {})),
             reasons=read_reasons(value, self._source.report, path=path),
             emergency=read_emergency(value, self._file.get("groups"), self._source.report, path=path),
             scope=read_scope(value, self._condition, self._source.report, path=path),

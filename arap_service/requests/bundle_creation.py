@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from arap_service.context import Context
 from arap_service.domain.notices import NoticeKind
-from arap_service.domain.policy import effect_of, hear_evaluators
+from arap_service.domain.policy import effect_of
 from arap_service.domain.workflow import progress
 from arap_service.protocol.arap import TaskStatus, format_instant
 from arap_service.protocol.bundles import bundle_hash
@@ -29,6 +29,7 @@ from arap_service.requests.creation import (
     snapshot,
     submission_detail,
     task_of,
+    voices_on,
 )
 from arap_service.requests.endings import REQUESTS, record
 from arap_service.requests.intake import Bundle
@@ -56,7 +57,7 @@ def create_bundle(ctx: Context, session: WriteSession, bundle: Bundle, orders: S
         now=orders[0].now,
         is_first=True,
     )
-    voices = [hear_evaluators(order.policy, order.template, order.question) for order in orders]
+    voices = [voices_on(ctx, session, part, order) for part, order in zip(parts, orders, strict=True)]
     for part, order, heard in zip(parts, orders, voices, strict=True):
         add_steps(session, part, order.template)
         record(session, part, "item_submitted", order.caller.principal, _item_detail(part, order), now=order.now)

@@ -26,6 +26,7 @@ from arap_service.requests.caps import check_open
 from arap_service.requests.endings import REQUESTS, Cause, Moved, carry_out, record, transition_of
 from arap_service.requests.intake import Intake
 from arap_service.requests.proof import Proof
+from arap_service.requests.standing_voices import Asked, standing_voices
 from arap_service.requests.steps import add_steps
 from arap_service.requests.wishes import Wishes
 from arap_service.sealed import RowSeal
@@ -64,10 +65,10 @@ class Order:
 
 def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int]:
     """Write the task of `order`, already decided if its evaluators are unanimous; the task and its HTTP status."""
-    evaluations = hear_evaluators(order.policy, order.template, order.question)
-    outcome = progress(order.template.steps, (), evaluations=evaluations)
     task, _ = task_of(ctx, order)
     part = Part(task)
+    evaluations = voices_on(ctx, session, part, order)
+    outcome = progress(order.template.steps, (), evaluations=evaluations)
     session.add(task)
     session.flush()
     add_steps(session, part, order.template)
@@ -85,6 +86,13 @@ def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int
     if status_code == 202:
         check_open(ctx, session, order.caller.client_id)
     return task, status_code
+
+
+def voices_on(ctx: Context, session: WriteSession, part: Part, order: Order) -> tuple[Evaluation, ...]:
+    """What the template's evaluators say to what is ordered, and a standing rule that covers it."""
+    heard = hear_evaluators(order.policy, order.template, order.question)
+    asked = Asked(order.policy, order.template, order.question, order.intake.about)
+    return (*heard, *standing_voices(ctx, session, part, asked, heard, now=order.now))
 
 
 def recorded(session: WriteSession, order: Order) -> Order:
@@ -184,6 +192,8 @@ def snapshot(template: Template) -> dict[str, Any]:
         "mask": list(template.mask),
         "approval_seconds": template.approval_seconds,
         "reason_required": sorted(template.reason_required),
+        "step_up": template.step_up,
+        "standing_days": template.standing_days,
         "emergency": None
         if template.emergency is None
         else {"owners": sorted(template.emergency.owners), "review_seconds": template.emergency.review_seconds},
@@ -192,7 +202,6 @@ def snapshot(template: Template) -> dict[str, Any]:
     }
 
 
-        "step_up": template.step_up,
 def _asked(intake: Intake) -> dict[str, Any]:
     asked = {name: intake.body[name] for name in ("requested_access", "display", "client") if name in intake.body}
     call = intake.about.context.get(TOOL_CALL)

@@ -29,7 +29,7 @@ from arap_service.requests.proposals import call_of
 from arap_service.requests.said import said_about
 from arap_service.requests.stated import told_apart
 from arap_service.requests.telling import bundle_sentence, effect_sentence, history_of, names_for
-from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
+from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, is_named, may_see
 from arap_service.requests.wishes import JUSTIFICATION
 from arap_service.sealed import RowSeal
 from arap_service.store import items, tasks, votes
@@ -198,6 +198,7 @@ class _Told:
             pending_approval=self._pending_approval() if pending else None,
             reason_required=frozenset(template["reason_required"]),
             step_up=template.get("step_up"),
+            standing_days=self._standing_days(caller, decider),
             is_emergency=template.get("emergency") is not None,
             may_propose=pending and bool(template.get("reveal_reason")) and call_of(part, asked) is not None,
             scope=_scope(template, self.board, approval),
@@ -265,6 +266,13 @@ class _Told:
         if self.part.row is not None:
             return None  # its identifier names a request that one answer settles
         if task.server is None or task.tool is None or task.arguments_hash is None:
+    def _standing_days(self, caller: Caller, decider: Decider) -> int:
+        """How long a rule may last that the caller could propose from this request; 0 where he cannot."""
+        own = self.part.own
+        is_open = own.status == "approved" and not own.template.get("emergency")
+        is_his = caller.may(Scope.APPROVAL_RESOLVE) and is_named(self.board, decider)
+        return int(own.template.get("standing_days", 0)) if is_open and is_his else 0
+
             return None
         return pending_approval(  # GOV-01
             approval_id=task.id,

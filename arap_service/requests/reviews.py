@@ -182,11 +182,10 @@ def _part(session: Session, review: EmergencyReview, task: Task) -> Part:
 
 
 def _why_not(caller: Caller, decider: Decider, part: Part, board: Board) -> str | None:
-    votes = board.of(part.item).votes
     judged = Review(
         facts=facts_of(part.task),
         owners=frozenset(part.own.template["emergency"]["owners"]),
-        decided_by=frozenset(vote.voter for vote in votes if vote.decision == "approve"),
+        has_counted=bool(board.of(part.item).counted_in(decider.voter)),
     )
     found = may_review(judged, decider.person, is_administrator=caller.may(Scope.ADMIN))
     return found.reason if isinstance(found, Ineligible) else None

@@ -33,6 +33,7 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "emergency_used": "Used in an emergency: somebody has to look at it afterwards",
         "emergency_reviewed": "Looked at the emergency afterwards",
         "review_refused": "Tried to close the review and was refused",
+        "rule_proposed": "Proposed to decide requests like this one always so",
         "question_asked": "Asked the requester for more",
         "question_answered": "Answered the question",
         "form_used": "Added what the requester had filled in",

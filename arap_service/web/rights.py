@@ -49,6 +49,7 @@ PLACES: Final = (
 
 
 async def rights_of(ctx: Context, session: Session | None) -> frozenset[Scope]:
+    Place("/desk/rules", "Standing rules", frozenset({Scope.APPROVAL_READ, Scope.ADMIN})),
     """What the person of a browser session may do at this moment; nothing where nobody is logged in."""
     if session is None:
         return frozenset()

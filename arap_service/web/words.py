@@ -49,6 +49,8 @@ WHY_NOT: Final[Mapping[str, str]] = MappingProxyType(
         "is_subject": "The request is made in your name, so somebody else has to decide it.",
         "is_submitter": "You made this request yourself, so somebody else has to decide it.",
         "is_actor": "You take part in carrying out this request, so somebody else has to decide it.",
+        "same_person": "You proposed this yourself, so somebody else has to confirm it.",
+        "missing_scope": "Only an administrator may do this.",
         "not_assigned": "You are not among the people who decide requests of this kind.",
         "step_not_open": "It is not your turn yet: others decide first.",
         "already_decided": "Your decision is recorded below and cannot be changed.",

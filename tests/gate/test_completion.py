@@ -702,7 +702,7 @@ async def test_proposed_arguments_are_told_whole_and_only_when_allowed(make_kit:
         if allowed:
             assert json.loads(lines[-1][lines[-1].index("{") :]) == proposed
             assert "ü" in lines[-1]
-        assert (kit.tool.runs, got["result"]["isError"]) == (0, True)
+        assert (kit.tool.calls, got["result"]["isError"]) == ([], True)
 
 
 async def test_proposed_arguments_that_are_too_long_are_not_cut(make_kit: Callable[..., Kit]) -> None:

@@ -51,11 +51,16 @@ templates:
   plain:
     title: Plain
     explanation: Nothing special.
+    standing_days: 10
+    evaluators:
+      - {id: fraud, when: 'call.?arguments.?to.orValue("") == "X"', decision: deny, reason: fraud}
+      - {id: rush, when: 'context.?rush.orValue(false) == true', decision: hold, reason: People look at it.}
     mask: [pin]
     steps: [{id: treasury, title: Treasury, groups: [treasury]}]
   silent:
     title: Silent
     explanation: Tells nothing.
+    standing_days: 0
     reveal_reason: false
     steps: [{id: treasury, title: Treasury, groups: [treasury]}]
   data:

@@ -1,5 +1,6 @@
 """What a decision carries, on the page of a request: hints for reasons, a scope to narrow, values to propose."""
 
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -7,10 +8,12 @@ from fastapi import FastAPI
 
 from arap_service import requests
 from arap_service.context import Context
+from arap_service.requests.standing_rules import list_rules
+from arap_service.settings_parts import DeskSettings
 from arap_service.views import RequestDetail
 from tests.requests.world import person
-from tests.service import bearer, http
-from tests.web.desk import Browser, ask, decide
+from tests.service import app_for, bearer, http
+from tests.web.desk import Browser, add_person, ask, decide
 
 pytestmark = pytest.mark.anyio
 HINT = "Name the change, such as CHG-12."
@@ -122,3 +125,35 @@ async def test_changed_value_is_never_approved_and_keeps_its_kind(
     assert message in unescape(answer.text)
     assert f"\n{value}</textarea>" in answer.text
     assert (await stands(context, task_id)).status == "pending"
+
+
+async def test_reviewer_proposes_a_standing_rule_and_an_administrator_puts_it_into_force(
+    app: FastAPI, context: Context, grace: Browser
+) -> None:
+    task_id = await bill(app, context)
+    assert (await decide(grace, task_id, "approve", reason="CHG-1")).status_code == 303
+    path = f"/desk/requests/{task_id}"
+    seen = await grace.get(path)
+    assert "Always decide like this" in seen.text
+    assert (await grace.submit(f"{path}/rule", seen=seen, days="31")).status_code == 422
+    wish = {"days": "7", "scope": "shown", "vary-0": WIDE[0]}
+    assert (await grace.submit(f"{path}/rule", seen=seen, **wish)).status_code == 303
+    hers = await grace.get("/desk/rules")
+    assert ("Only an administrator may do this." in hers.text, "Put it into force" in hers.text) == (True, False)
+    [rule] = (await list_rules(context, person("grace"))).items
+    assert (rule.status, rule.days, rule.may_vary) == ("proposed", 7, WIDE[:1])
+    assert (await grace.submit(f"/desk/rules/{rule.id}/confirm", seen=hers)).status_code == 403
+    desk = DeskSettings(administrators=frozenset({"admins"}))
+    other = replace(context, settings=context.settings.model_copy(update={"desk": desk}))
+    add_person(context, "boss", name="Boss", groups=("admins",))
+    boss = Browser(app_for(other))
+    assert (await boss.log_in("boss")).status_code == 303
+    seen = await boss.get("/desk/rules")
+    assert "Put it into force" in seen.text
+    assert (await boss.submit(f"/desk/rules/{rule.id}/confirm", seen=seen)).status_code == 303
+    assert (await boss.submit(f"/desk/rules/{rule.id}/confirm", seen=seen)).status_code == 409
+    assert "End it now" in (await boss.get("/desk/rules")).text
+    assert (await grace.submit(f"/desk/rules/{rule.id}/end", seen=hers)).status_code == 303
+    assert (await list_rules(context, person("grace"))).items[0].status == "ended"
+    assert (await boss.submit(f"/desk/rules/{rule.id}/burn", seen=seen)).status_code == 404
+    await boss.client.aclose()

@@ -1,0 +1,232 @@
+"""Standing rules: proposed from a decided request, confirmed by another person, a voice for a while, ended at once."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from arap_service import audit, requests
+from arap_service.domain.callers import Scope
+from arap_service.domain.errors import (
+    ArapError,
+    Forbidden,
+    IneligibleApprover,
+    InputInvalid,
+    InvalidRequest,
+    InvalidTaskState,
+    NotFound,
+    UnknownTask,
+)
+from arap_service.requests.standing_rules import RuleView, confirm_rule, end_rule, list_rules, propose_rule
+from tests.clock import START
+from tests.requests.world import GATE, READER, World, machine, person, question
+
+pytestmark = pytest.mark.anyio
+ADMIN = frozenset({Scope.ADMIN, Scope.APPROVAL_READ, Scope.APPROVAL_RESOLVE})
+MO = person("mo", scopes=ADMIN)
+
+
+async def approved(world: World, resource: str = "plain", **context: Any) -> str:
+    asked = question(resource, **context)
+    task_id = str((await world.submit(await world.body(asked))).task["id"])
+    await world.decide(task_id, "ann")
+    if await world.status(task_id) == "pending":
+        await world.decide(task_id, "bob")
+    return task_id
+
+
+async def in_force(
+    world: World, resource: str = "plain", *, may_vary: tuple[str, ...] = (), **context: Any
+) -> RuleView:
+    proposed = await propose_rule(
+        world.ctx, person("ann"), await approved(world, resource, **context), may_vary=may_vary
+    )
+    return await confirm_rule(world.ctx, MO, proposed.id)
+
+
+async def asked_again(world: World, resource: str = "plain", *, subject: str = "alice", **context: Any) -> str:
+    """The status of a fresh request right after its submission."""
+    body = await world.body(question(resource, subject=subject, **context))
+    return str((await world.submit(body)).task["status"])
+
+
+async def test_rule_approves_the_same_request_once_an_administrator_has_confirmed_it(terms: World) -> None:
+    task_id = await approved(terms)
+    proposed = await propose_rule(terms.ctx, person("ann"), task_id)
+    assert (proposed.status, proposed.expires_at, await asked_again(terms)) == ("proposed", None, "pending")
+    rule = await confirm_rule(terms.ctx, MO, proposed.id)
+    assert (rule.status, rule.proposed_by, rule.confirmed_by) == ("active", "Ann Treasurer", "Mo Board")
+    assert rule.expires_at == START + timedelta(days=10)
+    submitted = await terms.submit(await terms.body(question("plain")))
+    assert (submitted.task["status"], submitted.status_code) == ("approved", 201)
+    detail = await requests.detail(terms.ctx, READER, str(submitted.task["id"]))
+    assert [(vote.voter, vote.kind, vote.decision) for vote in detail.votes] == [(rule.id, "evaluator", "approve")]
+    assert "evaluator_heard" in await terms.kinds(str(submitted.task["id"]))
+    [listed] = (await list_rules(terms.ctx, READER)).items
+    assert (listed.uses, listed.last_used_at) == (1, START)
+
+
+@pytest.mark.parametrize(
+    ("other", "status"),
+    [
+        ({"arguments": {"amount": 50000, "to": "X"}}, "denied"),
+        ({"arguments": {"amount": 1, "to": "DE1"}}, "pending"),
+        ({"subject": "bob"}, "pending"),
+        ({"agent": "other-bot"}, "pending"),
+        ({"more": 1}, "pending"),
+        ({}, "approved"),
+    ],
+)
+async def test_only_the_same_is_covered_and_rules_that_deny_or_hold_win(
+    terms: World, other: dict[str, Any], status: str
+) -> None:
+    await in_force(terms)
+    assert await asked_again(terms, **other) == status
+    [rule] = (await list_rules(terms.ctx, READER)).items
+    assert rule.uses == (status == "approved")
+
+
+async def test_voice_of_the_file_that_holds_wins(terms: World) -> None:
+    await in_force(terms, rush=True)
+    assert await asked_again(terms, rush=True) == "pending"
+    assert (await list_rules(terms.ctx, READER)).items[0].uses == 0
+
+
+async def test_file_that_denies_by_now_wins(terms: World) -> None:
+    await in_force(terms)
+    policy = terms.ctx.settings.policy_path
+    policy.write_text(policy.read_text(encoding="utf-8").replace('== "X"', '== "DE1"'), encoding="utf-8")
+    assert terms.ctx.policy.refresh()
+    assert await asked_again(terms) == "denied"
+    assert (await list_rules(terms.ctx, READER)).items[0].uses == 0
+
+
+async def test_rule_that_lets_members_vary_keeps_the_bound_of_the_template(terms: World) -> None:
+    rule = await in_force(terms, "pay", may_vary=("/context/arguments_hash",))
+    assert rule.may_vary == ("/context/arguments_hash",)
+    assert await asked_again(terms, "pay", arguments={"amount": 7, "to": "DE9"}) == "approved"
+    assert await asked_again(terms, "pay", arguments={"amount": 50001, "to": "DE9"}) == "pending"
+    assert await asked_again(terms, "pay", cost_centre="8", arguments={"amount": 8}) == "pending"
+
+
+async def test_another_client_is_not_served(terms: World) -> None:
+    await in_force(terms)
+    other = machine("gate-2")
+    policy = terms.ctx.settings.policy_path
+    text = policy.read_text(encoding="utf-8").replace("clients:\n", "clients:\n  - {client: gate-2, may: 'true'}\n")
+    policy.write_text(text, encoding="utf-8")
+    assert terms.ctx.policy.refresh()
+    submitted = await terms.submit(await terms.body(question("plain"), caller=other), caller=other)
+    assert submitted.task["status"] == "pending"
+    assert await asked_again(terms) == "approved"  # rules outlive a reload of the file
+
+
+async def test_rule_ends_at_once_and_by_itself(terms: World) -> None:
+    rule = await in_force(terms)
+    assert (await end_rule(terms.ctx, person("ann"), rule.id)).status == "ended"
+    assert await asked_again(terms) == "pending"
+    with pytest.raises(InvalidTaskState):
+        await end_rule(terms.ctx, MO, rule.id)
+    with pytest.raises(InvalidTaskState):
+        await confirm_rule(terms.ctx, MO, rule.id)
+    terms.clock.advance(1)
+    again = await in_force(terms, arguments={"amount": 3})
+    terms.clock.advance(86400 * 10)
+    assert await asked_again(terms, arguments={"amount": 3}) == "pending"
+    assert [(each.id, each.status) for each in (await list_rules(terms.ctx, MO)).items] == [
+        (again.id, "expired"), (rule.id, "ended"),
+    ]  # fmt: skip
+    assert [each.id for each in (await list_rules(terms.ctx, MO, status="expired")).items] == [again.id]
+
+
+async def test_file_that_allows_less_by_now_shortens_rules_that_were_confirmed_before(terms: World) -> None:
+    await in_force(terms)
+    policy = terms.ctx.settings.policy_path
+    policy.write_text(policy.read_text(encoding="utf-8").replace("standing_days: 10", "standing_days: 1"), "utf-8")
+    assert terms.ctx.policy.refresh()
+    assert await asked_again(terms) == "approved"
+    terms.clock.advance(86400)
+    assert await asked_again(terms) == "pending"
+
+
+async def test_nothing_stands_for_an_emergency(terms: World) -> None:
+    """A rule for the template decides its requests, but for those that are decided by whoever is on call."""
+    asked = question("unlock", arguments={"to": "DE7"})
+    plain = await terms.submit(await terms.body(asked))
+    assert plain.task["status"] == "approved"
+    proposed = await propose_rule(terms.ctx, person("ann"), str(plain.task["id"]))
+    await confirm_rule(terms.ctx, MO, proposed.id)
+    urgent = {"emergency": True, "business_justification": "The vault is on fire."}
+    assert (await terms.submit(await terms.body(asked, requested_access=urgent))).task["status"] == "pending"
+
+
+@pytest.mark.parametrize(
+    ("who", "code"),
+    [
+        (person("ann", scopes=ADMIN), "same_person"),
+        (person("alice", scopes=ADMIN), "is_subject"),
+        (machine("gate", "admin"), "is_submitter"),
+    ],
+)
+async def test_confirming_takes_somebody_else_who_is_not_served(terms: World, who: Any, code: str) -> None:
+    proposed = await propose_rule(terms.ctx, person("ann"), await approved(terms))
+    with pytest.raises(IneligibleApprover) as refused:
+        await confirm_rule(terms.ctx, who, proposed.id)
+    assert refused.value.extra["code"] == code
+    assert (await list_rules(terms.ctx, MO)).items[0].status == "proposed"
+    entries = await terms.ctx.database.read(lambda session: audit.entries_of(session, "standing_rules"))
+    assert [entry.kind for entry in entries] == ["rule_proposed", "rule_refused"]
+    for reviewer in (person("mo"), READER, GATE):
+        with pytest.raises(Forbidden):
+            await confirm_rule(terms.ctx, reviewer, proposed.id)
+
+
+async def test_proposing_takes_a_reviewer_of_an_approved_request(terms: World) -> None:
+    task_id = await approved(terms)
+    pending, denied = await terms.pending("plain"), await terms.pending("plain")
+    await terms.decide(denied, "ann", "deny")
+    cases: list[tuple[Any, str, dict[str, Any], type[ArapError]]] = [
+        (person("ann"), pending, {}, InvalidTaskState),
+        (person("ann"), denied, {}, InvalidTaskState),
+        (person("alice"), task_id, {}, IneligibleApprover),
+        (person("lea"), task_id, {}, IneligibleApprover),
+        (READER, task_id, {}, Forbidden),
+        (GATE, task_id, {}, UnknownTask),
+        (person("ann"), "task_unknown", {}, UnknownTask),
+        (person("ann"), task_id, {"item": 1}, InvalidRequest),
+        (person("ann"), task_id, {"days": 11}, InputInvalid),
+        (person("ann"), task_id, {"days": 0}, InputInvalid),
+        (person("ann"), task_id, {"may_vary": ["/resource/id"]}, InputInvalid),
+        (person("ann"), await approved(terms, "silent"), {}, InvalidRequest),
+    ]
+    for who, about, options, kind in cases:
+        with pytest.raises(kind):
+            await propose_rule(terms.ctx, who, about, **options)
+    assert (await list_rules(terms.ctx, READER)).items == ()
+
+
+async def test_who_may_neither_read_nor_end_learns_nothing(terms: World) -> None:
+    rule = await in_force(terms)
+    with pytest.raises(Forbidden):
+        await list_rules(terms.ctx, GATE)
+    for who, name in ((person("bob"), rule.id), (READER, rule.id), (MO, "rule_unknown")):
+        with pytest.raises(NotFound):
+            await end_rule(terms.ctx, who, name)
+    with pytest.raises(NotFound):
+        await confirm_rule(terms.ctx, MO, "rule_unknown")
+    assert (await list_rules(terms.ctx, READER)).items[0].status == "active"
+
+
+async def test_lists_go_on_where_the_last_one_ended(terms: World) -> None:
+    made = []
+    for amount in range(3):
+        task_id = await approved(terms, arguments={"amount": amount})
+        made.append((await propose_rule(terms.ctx, person("ann"), task_id, days=amount + 1)).id)
+        terms.clock.advance(1)
+    first = await list_rules(terms.ctx, MO, status="proposed", limit=2)
+    rest = await list_rules(terms.ctx, MO, status="proposed", after=first.next_cursor)
+    assert [rule.id for rule in (*first.items, *rest.items)] == made[::-1]
+    assert (rest.next_cursor, [rule.days for rule in rest.items]) == (None, [1])
+    assert (await list_rules(terms.ctx, MO, status="active")).items == ()
+    with pytest.raises(InvalidRequest):
+        await list_rules(terms.ctx, MO, after="nonsense")
