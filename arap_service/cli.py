@@ -19,7 +19,15 @@ from typing import Annotated
 
 import typer
 
-from arap_service import commands_audit, commands_deliveries, commands_operation, commands_simulator, dev, logs
+from arap_service import (
+    commands_audit,
+    commands_deliveries,
+    commands_operation,
+    commands_rules,
+    commands_simulator,
+    dev,
+    logs,
+)
 from arap_service.command_line import DEFAULT_CONFIG, Config, fail, failing_clearly, writing
 from arap_service.directory import add_account, import_people, read_people
 from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_schema
@@ -47,6 +55,8 @@ for name, group in (("account", account), ("people", people), ("policy", policy)
     app.add_typer(group, name=name)
 app.add_typer(commands_audit.app, name="audit")
 app.add_typer(commands_deliveries.app, name="deliveries")
+app.add_typer(commands_rules.rules_app, name="rules")
+app.add_typer(commands_rules.reviews_app, name="reviews")
 app.command("simulate")(commands_simulator.simulate)
 commands_operation.install(app, policy)
 

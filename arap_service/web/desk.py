@@ -17,6 +17,7 @@ from arap_service.web import (
     static_files,
 )
     review_pages,
+    rule_pages,
 from arap_service.web.login import gatekeeper
 
 
@@ -32,6 +33,7 @@ def install(app: FastAPI, *, prefix: str = "") -> None:
         approval_pages.router,
         form_pages.router,
         review_pages.router,
+        rule_pages.router,
         again.router,
         account.router,
         static_files.router,
