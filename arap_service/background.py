@@ -12,6 +12,7 @@ import anyio.to_thread
 from arap_service.auditing.checkpoints import Checkpointer, notary_of
 from arap_service.context import Context
 from arap_service.courier import Courier
+from arap_service.notifier import Notifier
 from arap_service.requests.endings import REQUESTS
 from arap_service.subscriptions import follow_subscriptions
 from arap_service.workers import expire_due, purge_due
@@ -30,6 +31,8 @@ async def run_background(ctx: Context) -> None:
         if ctx.settings.subscriptions:
             group.start_soon(_loop, ctx, REQUESTS, follow_subscriptions, 2.0)
         group.start_soon(Courier(ctx).run)
+        if ctx.settings.notifications.channels:
+            group.start_soon(Notifier(ctx).run)
 
 
 def _checkpointer(ctx: Context) -> Round:

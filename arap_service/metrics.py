@@ -87,6 +87,12 @@ class Metrics:
             ("outcome",),
             registry=self._registry,
         )
+        self._notices = Counter(
+            "arap_notices",
+            "Messages to people that were tried, by channel and outcome (sent, failed).",
+            ("channel", "outcome"),
+            registry=self._registry,
+        )
         self._limited = Counter(
             "arap_rate_limited",
             "What was refused because its caller was too fast for this process, by kind.",
@@ -131,6 +137,10 @@ class Metrics:
     def attempted(self, outcome: str) -> None:
         """Count one attempt of the courier."""
         self._attempts.labels(outcome).inc()
+
+    def told(self, channel: str, outcome: str) -> None:
+        """Count one message to somebody that was tried."""
+        self._notices.labels(channel, outcome).inc()
 
     def limited(self, kind: str) -> None:
         """Count one refusal for haste."""

@@ -1,4 +1,4 @@
-"""The part of the configuration that says how people are told: channels, and who hears of trouble.
+"""The part of the configuration that says how people are told: by which channels, and what those are for.
 
 The address of a channel holds secrets: it comes from the file, from a file of its own, or from the environment, and is
 never printed. What an address means is Apprise's matter; it is tried by `arap notify test` and `arap doctor`.
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from arap_service.domain.notices import NoticeKind
 from arap_service.settings_parts import Part
@@ -37,6 +37,14 @@ class ChannelSettings(Part):
         """The same channel, with a relative file starting from `folder`."""
         return self if self.url_file is None else self.model_copy(update={"url_file": folder / self.url_file})
 
+    @property
+    def is_personal(self) -> bool:
+        """Whether the channel reaches one person at a time; a room where its address cannot be read just now."""
+        try:
+            return PERSONAL in self.address()
+        except (OSError, UnicodeError):
+            return False
+
     def address(self) -> str:
         """The address as it stands now, so that a changed file counts without a new start.
 
@@ -52,15 +60,12 @@ class NotificationSettings(Part):
     """How people are told; without a channel nobody is, and nothing is kept for it."""
 
     channels: Mapping[Annotated[str, Field(pattern=NAME)], ChannelSettings] = {}
-    operators: frozenset[str] = frozenset()
     keep_days: int = Field(default=30, ge=1, le=3650)
 
-    @field_validator("operators")
-    @classmethod
-    def _named(cls, operators: frozenset[str]) -> frozenset[str]:
-        if "" in operators:
-            raise ValueError("must hold names of groups")
-        return operators
+    @property
+    def personal(self) -> Mapping[str, ChannelSettings]:
+        """The channels that reach one person at a time, in their order."""
+        return {name: each for name, each in self.channels.items() if each.is_personal}
 
     def under(self, folder: Path) -> Self:
         """The same, with relative files starting from `folder`."""

@@ -87,7 +87,6 @@ SERVICE: Final = {
     "SubscriptionSettings.endpoint": "where events go",
     "SubscriptionSettings.events": "which; none named means all",
     "NotificationSettings.channels": "ways to tell people; without one nobody is told",
-    "NotificationSettings.operators": "groups that are told when a callback or a notice is given up",
     "NotificationSettings.keep_days": "how long it is kept who was told what",
     "ChannelSettings.url": "an Apprise address, which holds secrets; `{email}` in it makes it personal",
     "ChannelSettings.url_file": "or a file that holds it, read anew for each message",

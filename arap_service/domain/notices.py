@@ -4,6 +4,7 @@ A notice tells that something waits or has happened; it never decides and never 
 is judged when it is sent, by the same rules as who may decide. See design.md section 7, "Notifications".
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -40,3 +41,12 @@ URGENT: Final = frozenset({NoticeKind.EMERGENCY_USED})
 """Neither quiet hours nor a digest hold these back."""
 ASKED_FOR: Final = frozenset({NoticeKind.DECIDED})
 """Told only to those who have chosen to be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is sent to somebody, in the two forms of which a channel takes one."""
+
+    subject: str
+    text: str
+    html: str
