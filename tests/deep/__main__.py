@@ -18,20 +18,19 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
-from arap_service.store.migrate import upgrade
-from tests.databases import KINDS, Databases
+from tests.databases import KINDS
 from tests.deep import evidence
+from tests.deep.calls import call_each
 from tests.deep.crashes import crash_runs, told
 from tests.deep.many_examples import EXAMPLES
 from tests.deep.saboteurs import Saboteur, Unfit, faults, load
 from tests.deep.workshop import RunFailed, Trial, Workshop, open_workshop, outcomes_in
 from tests.deep.zones import FOLDERS, ZONES, passes_in
-from tests.fuzz.service import target
 
 SEEDS: Final = 2**31
 STORMS: Final = "tests/deep/storms.py"
@@ -144,24 +143,25 @@ def crashes(seed: int, _only: Sequence[str], jobs: int) -> bool:
     return held == len(runs)
 
 
-def schemathesis(seed: int, _only: Sequence[str], _jobs: int) -> bool:
+def schemathesis(seed: int, _only: Sequence[str], jobs: int) -> bool:
     """Call a running service, valid and invalid; whether it answered as it describes itself, and never with a fault."""
-    wanted = int(os.environ.get("ARAP_FUZZ_CALLS", "50000"))
-    held, calls, results = True, 0, []
-    with tempfile.TemporaryDirectory(prefix="arap-deep-") as name, closing(Databases(Path(name))) as databases:
-        for kind in KINDS:
-            folder = Path(name) / f"service-{kind}"
-            folder.mkdir()
-            with target(folder, database=databases.copy_of(kind, "service", upgrade)) as service:
-                found = service.explore(calls=wanted // len(KINDS), seed=seed)
-            held, calls = held and not found.faults, calls + found.calls
-            results.append({"engine": kind, **found.told()})
-            print(f"{kind}: {found.calls} calls, {len(found.faults)} kinds of fault", flush=True)
-            for (operation, fault), example in found.faults.items():
-                print(f"{operation}: {fault}: {example}")
-    faults = sum(len(result["faults"]) for result in results)
-    evidence.write("schemathesis", seed=seed, counts={"calls": calls, "kinds_of_fault": faults}, results=results)
-    return held
+    wanted, minutes = int(os.environ.get("ARAP_FUZZ_CALLS", "50000")), float(os.environ.get("ARAP_FUZZ_MINUTES", "240"))
+    found = dict(call_each(seed, calls=wanted // len(KINDS), minutes=minutes, jobs=jobs))
+    for kind, of_kind in found.items():
+        print(f"{kind}: {of_kind.calls} calls, {len(of_kind.faults)} kinds of fault", flush=True)
+        for operation in of_kind.only_refused:
+            print(f"{operation}: only refused")
+        for (operation, fault), example in of_kind.faults.items():
+            print(f"{operation}: {fault}: {example}")
+    counts = {
+        "calls": sum(of_kind.calls for of_kind in found.values()),
+        "operations": len({operation for of_kind in found.values() for operation, _ in of_kind.answers}),
+        "operations_only_refused": len({each for of_kind in found.values() for each in of_kind.only_refused}),
+        "kinds_of_fault": sum(len(of_kind.faults) for of_kind in found.values()),
+    }
+    results = [{"engine": kind, **of_kind.told()} for kind, of_kind in found.items()]
+    evidence.write("schemathesis", seed=seed, counts=counts, results=results)
+    return not (counts["kinds_of_fault"] or counts["operations_only_refused"])
 
 
 def zones(seed: int, _only: Sequence[str], _jobs: int) -> bool:
@@ -205,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this saboteur, or those of a rule")
     parser.add_argument("--seed", type=int, help="repeat a run; by default a new one, which is printed")
     parser.add_argument(
-        "--jobs", type=int, default=2, help="how many saboteurs or crashes to try at once; by default 2"
+        "--jobs", type=int, default=2, help="how many saboteurs, crashes or services to try at once; by default 2"
     )
     options = parser.parse_args(arguments)
     if options.list:

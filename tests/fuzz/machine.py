@@ -17,6 +17,7 @@ import hypothesis
 import requests
 import schemathesis
 from hypothesis.errors import Flaky
+from hypothesis.strategies import SearchStrategy
 from schemathesis import Case, GenerationMode, Response
 from schemathesis.core.failures import Failure, FailureGroup
 from schemathesis.core.result import Ok
@@ -35,8 +36,8 @@ from tests.fuzz.story import Body, Known, Story, denial_of
 STEPS: Final = 25
 _CHAINS: Final = 12
 _FEWEST: Final = 4
-_MOST: Final = 30
-_REST: Final = 5
+_MOST: Final = 15
+_REST: Final = 10
 _MEMBERS: Final = 3
 _SECONDS: Final = 10
 _AS_DOCUMENTED: Final = [status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -104,24 +105,33 @@ class Explorer:
     known: Known = field(default_factory=Known)
     session: requests.Session = field(default_factory=requests.Session)
 
-    def explore(self, document: dict[str, Any], *, calls: int, seed: int, story: bool = True) -> Found:
-        """Make at least `calls` calls of the operations in `document`; a `story` needs all of them."""
+    def explore(
+        self, document: dict[str, Any], *, calls: int, seed: int, may_go_on: Callable[[], bool], story: bool
+    ) -> Found:
+        """Make at least `calls` calls of the operations in `document`; a `story` needs all of them.
+
+        It ends earlier, but not before every operation was called at random, when it may not go on.
+        """
         schema = schemathesis.openapi.from_dict(_without_tokens(document))
         schema.config.update(base_url=self.url)
         operations = {op.definition.raw["operationId"]: op for op in _operations_of(schema)}
         teller = Story(partial(self._say, operations), self.known, self.meanwhile, self.callback)
         machine = self._machine(schema.as_state_machine())
+        modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+        strategies = [op.as_strategy(generation_mode=mode) for op in operations.values() for mode in modes]
         examples = max(_FEWEST, min(_MOST, calls // (8 * len(operations))))
-        while self.found.calls < calls:
+        first = seed + 1
+        while self.found.calls < calls and (may_go_on() or seed < first):
             seed += 1
             if story:
                 teller.tell()
             with suppress(Flaky):  # a service remembers: the same calls may well be answered in another way
                 run_state_machine_as_test(hypothesis.seed(seed)(machine), settings=_settings(_CHAINS))
-            for number, operation in enumerate(operations.values()):
+            for number, cases in enumerate(strategies):
                 if story and number % _REST == 0:
                     teller.tell_more()
-                self._at_random(operation, seed=seed, examples=examples)
+                if may_go_on() or seed == first:
+                    self._at_random(cases, seed=seed, examples=examples)
         return self.found
 
     def _say(
@@ -209,18 +219,16 @@ class Explorer:
                 kind = f"{type(fault).__name__} at {status}"
                 self.found.faults.setdefault((operation, kind), f"{fault.message}: {case.as_curl_command()}")
 
-    def _at_random(self, operation: Operation, *, seed: int, examples: int) -> None:
-        for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+    def _at_random(self, cases: SearchStrategy[Call], *, seed: int, examples: int) -> None:
+        @hypothesis.seed(seed)
+        @_settings(examples)
+        @hypothesis.given(case=cases)
+        def one(case: Call) -> None:
+            self.call(case)
 
-            @hypothesis.seed(seed)
-            @_settings(examples)
-            @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-            def one(case: Call) -> None:
-                self.call(case)
-
-            # Not every operation takes something that can be wrong.
-            with suppress(Flaky, hypothesis.errors.Unsatisfiable, hypothesis.errors.InvalidArgument):
-                one()
+        # Not every operation takes something that can be wrong.
+        with suppress(Flaky, hypothesis.errors.Unsatisfiable, hypothesis.errors.InvalidArgument):
+            one()
 
     def _machine(self, base: type[APIStateMachine]) -> type[APIStateMachine]:
         explorer = self

@@ -49,11 +49,19 @@ class Target:
     headers: Mapping[str, Headers]
     meanwhile: Callable[[], None]
 
-    def explore(self, *, calls: int, seed: int, document: dict[str, Any] | None = None) -> Found:
+    def explore(
+        self,
+        *,
+        calls: int,
+        seed: int,
+        may_go_on: Callable[[], bool] = lambda: True,
+        document: dict[str, Any] | None = None,
+    ) -> Found:
         """Call it; by another `document` than its own, what it does is compared with that."""
         callers = Callers(self._proper, self.headers, ({}, {"Authorization": "Bearer x"}, self.headers["status-only"]))
         explorer = Explorer(self.url, callers, CALLBACK, self.meanwhile)
-        return explorer.explore(document or self.document, calls=calls, seed=seed, story=document is None)
+        is_own = document is None
+        return explorer.explore(document or self.document, calls=calls, seed=seed, may_go_on=may_go_on, story=is_own)
 
     def _proper(self, path: str) -> Headers:
         if path.startswith("/issuer"):
