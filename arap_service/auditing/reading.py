@@ -137,15 +137,16 @@ async def _of_all(ctx: Context, wanted: AuditFilter) -> Page[EntryView]:
     # An entry that is gone is for `arap audit verify` to tell about.
     kept = [entry for _, entry in found[: wanted.limit] if entry is not None]
     more = cursor("all", found[wanted.limit - 1][0].position) if len(found) > wanted.limit else None
-    return Page(tuple(map(_view, kept)), more)
+    return Page(tuple(map(view_of, kept)), more)
 
 
 _LARGEST: Final = 2**31 - 1
 
 
 def _page(found: Sequence[AuditEntry], wanted: AuditFilter, more: str | None) -> Page[EntryView]:
-    return Page(tuple(map(_view, found[: wanted.limit])), more if len(found) > wanted.limit else None)
+    return Page(tuple(map(view_of, found[: wanted.limit])), more if len(found) > wanted.limit else None)
 
 
-def _view(entry: AuditEntry) -> EntryView:
+def view_of(entry: AuditEntry) -> EntryView:
+    """An entry as it is shown."""
     return EntryView(**{**audit.as_json(entry), "at": entry.at})  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ from arap_service.domain.behaviours import (
 from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import InvalidRequest, RateLimited, UnknownTask
 from arap_service.simulator.core import Simulator
-from arap_service.simulator.program import Target
+from arap_service.simulator.program import Armed, Target
 
 router = APIRouter(prefix="/simulator/v1", tags=["simulator"])
 _TARGETS: Final = frozenset({"task", "template", "endpoint"})
@@ -67,7 +67,18 @@ async def behaviours(caller: CallerDep, ctx: ContextDep) -> JSONResponse:
 async def arm(request: Request, caller: CallerDep, ctx: ContextDep) -> JSONResponse:
     """Arm a behaviour for a task, a template or an endpoint; moving the clock has no target."""
     simulator = _allowed(caller, ctx)
-    body = await json_object(request)
+    armed = give_order(ctx, simulator, await json_object(request))
+    return _answer(armed.said(), status=201)
+
+
+def give_order(ctx: Context, simulator: Simulator, body: dict[str, Any]) -> Armed:
+    """Arm what `body` asks for.
+
+    Raises:
+        InvalidRequest: It asks for nothing that there is.
+        UnknownTask: The rules have no such template.
+        RateLimited: Too much is armed.
+    """
     act = _act({name: value for name, value in body.items() if name not in _TARGETS})
     target = _target({name: value for name, value in body.items() if name in _TARGETS}, act.behaviour)
     if target.template is not None and target.template not in ctx.policy.current().templates:
@@ -78,7 +89,7 @@ async def arm(request: Request, caller: CallerDep, ctx: ContextDep) -> JSONRespo
         raise InvalidRequest("No calendar goes that far.", pointer="/seconds") from None
     if armed is None:
         raise RateLimited(retry_after=1)
-    return _answer(armed.said(), status=201)
+    return armed
 
 
 @router.delete("/behaviours", summary="Stop misbehaving", status_code=204, responses=_REFUSALS)

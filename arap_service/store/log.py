@@ -85,6 +85,29 @@ def placed_entries(
     return [(row[0], row[1]) for row in rows]
 
 
+def placed_entries_down(
+    session: Session, *, after: int, until: int, limit: int, conditions: Sequence[ColumnElement[bool]] = ()
+) -> Sequence[tuple[int, AuditEntry]]:
+    """Entries that are there, with their places, the last place first; `conditions` are on the entry."""
+    same = and_(col(AuditEntry.chain) == col(AuditPlace.chain), col(AuditEntry.seq) == col(AuditPlace.seq))
+    rows: Sequence[Any] = session.execute(
+        select(col(AuditPlace.position), AuditEntry)
+        .join(AuditEntry, same)
+        .where(col(AuditPlace.position) > after, col(AuditPlace.position) <= until, *conditions)
+        .order_by(col(AuditPlace.position).desc())
+        .limit(limit)
+    ).all()
+    return [(row[0], row[1]) for row in rows]
+
+
+def time_at(session: Session, position: int) -> datetime | None:
+    """When the entry at this place was made; None when it is gone."""
+    same = and_(col(AuditEntry.chain) == col(AuditPlace.chain), col(AuditEntry.seq) == col(AuditPlace.seq))
+    return session.execute(
+        select(col(AuditEntry.at)).join(AuditPlace, same).where(col(AuditPlace.position) == position)
+    ).scalar_one_or_none()
+
+
 # Checkpoints
 
 

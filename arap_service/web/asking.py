@@ -1,6 +1,7 @@
 """What the address of a page asks for, read strictly: what no page of ours links to is refused."""
 
 import re
+from datetime import UTC, datetime
 from typing import Final
 
 from starlette.requests import Request
@@ -9,6 +10,7 @@ from arap_service.domain.errors import InvalidRequest
 from arap_service.domain.visible import is_hidden
 
 LONGEST: Final = 200
+_MOMENT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?", re.ASCII)
 _CURSOR: Final = re.compile(r"[A-Za-z0-9_=.~-]{1,1000}", re.ASCII)
 
 
@@ -34,3 +36,19 @@ def cursor_of(request: Request) -> str | None:
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise InvalidRequest
     return cursor
+
+
+def moment_of(text: str) -> datetime | None:
+    """A date and time as the browser's own field sends it, in UTC; None where nothing was chosen.
+
+    Raises:
+        InvalidRequest: It is none.
+    """
+    if not text:
+        return None
+    try:
+        if _MOMENT.fullmatch(text):
+            return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        pass
+    raise InvalidRequest

@@ -6,18 +6,23 @@ from arap_service.web import (
     account,
     again,
     approval_pages,
+    audit_pages,
     conversation_pages,
+    delivery_pages,
     form_pages,
     login,
     not_found,
     own_pages,
     pages,
+    people_pages,
     provider_login,
+    report_pages,
     request_pages,
-    static_files,
-)
     review_pages,
     rule_pages,
+    simulator_pages,
+    static_files,
+)
 from arap_service.web.login import gatekeeper
 
 
@@ -28,14 +33,19 @@ def install(app: FastAPI, *, prefix: str = "") -> None:
     for router in (
         login.router,
         provider_login.router,
+        again.router,
+        account.router,
         *reviewing,
         own_pages.router,
         approval_pages.router,
+        delivery_pages.router,
+        audit_pages.router,
+        people_pages.router,
+        report_pages.router,
+        simulator_pages.router,
         form_pages.router,
         review_pages.router,
         rule_pages.router,
-        again.router,
-        account.router,
         static_files.router,
         not_found.router,
     ):

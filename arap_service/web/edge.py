@@ -21,9 +21,10 @@ from arap_service.domain.errors import ArapError
 from arap_service.domain.forms import MOST_FIELDS
 from arap_service.store.database import StoreUnavailable
 from arap_service.web import sessions
+from arap_service.web.alerts import alerts_of
 from arap_service.web.forms import UnreadableForm, only
 from arap_service.web.rendering import Page, render
-from arap_service.web.rights import menu_of, rights_of
+from arap_service.web.rights import menu_of, places_of, rights_of
 from arap_service.web.security import PAGE_HEADERS, form_token, is_form_token, is_same_origin
 from arap_service.web.sessions import LOGIN_COOKIE, Session
 
@@ -66,6 +67,18 @@ class Visit:
         """The page with another form token, for somebody whose first form this is."""
         return replace(self.page, form_token=token)
 
+    def require(self, who: str, *scopes: Scope) -> None:
+        """Insist on one of these rights; `who` says in the plural whom they make somebody.
+
+        Raises:
+            LoginNeeded: Nobody is logged in.
+            Refused: The person has none of them.
+        """
+        if self.session is None:
+            raise LoginNeeded
+        if self.rights.isdisjoint(scopes):
+            raise Refused(403, "This page is not for you", f"It is for {who}. Nothing was changed.")
+
     @property
     def caller(self) -> Caller:
         """The person at the browser, as the use cases know callers.
@@ -82,6 +95,7 @@ class Visit:
             scopes=self.rights,
             channel="desk",
             person_id=self.session.person_id,
+            proved_at=self.session.authenticated_at,
         )
 
 
@@ -95,7 +109,6 @@ class DeskRoute(APIRoute):
     """A route whose handler runs only after the checks, and whose every answer is a page with the desk's headers."""
 
     def get_route_handler(self) -> Callable[[Request], Any]:
-            proved_at=self.session.authenticated_at,
         """The handler with the checks before it and the error pages behind it."""
         handler = super().get_route_handler()
 
@@ -161,7 +174,9 @@ async def _visit(ctx: Context, request: Request) -> Visit:
     token = session.form_token if session else form_token(secret) if secret else ""
     rights = await rights_of(ctx, session)
     page = _page(ctx, request, session, token)
-    page = replace(page, menu=menu_of(rights, page.path) if session else ())
+    if session is not None:
+        menu = menu_of(rights, page.path, places=places_of(ctx))
+        page = replace(page, menu=menu, alerts=() if refreshing else await alerts_of(ctx, rights))
     fields = {} if request.method in READING else await _form(ctx, request, session, secret)
     return Visit(ctx=ctx, page=page, session=session, secret=secret, fields=fields, rights=rights)
 

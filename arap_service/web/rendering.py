@@ -19,7 +19,8 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from arap_service.domain.visible import visible
-from arap_service.web import words
+from arap_service.web import operation_words, words
+from arap_service.web.alerts import Alert
 from arap_service.web.rights import MenuEntry
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
@@ -42,7 +43,7 @@ class Page:
     """What every template knows: where the desk is mounted, who reads, the token for forms, the time.
 
     `warning` says that this installation is not meant for real decisions, and why. `menu` holds what the reader may
-    open.
+    open, `alerts` what he has to hear of as an operator.
     """
 
     root: str
@@ -52,6 +53,7 @@ class Page:
     form_token: str
     warning: str | None
     menu: tuple[MenuEntry, ...] = ()
+    alerts: tuple[Alert, ...] = ()
 
 
 @cache
@@ -96,11 +98,16 @@ def environment() -> Environment:
     engine.filters.update(
         {
             "absolute": words.absolute,
+            "attempt": operation_words.attempt,
             "counted": words.counted,
+            "delivery": operation_words.delivery,
             "disposition": words.disposition,
+            "event": operation_words.event,
+            "kind": operation_words.kind,
             "member": words.member,
             "members": words.members,
             "named": words.named,
+            "plain": operation_words.plain,
             "pointer": words.pointer,
             "principal": words.principal,
             "reason": words.reason,
@@ -110,6 +117,7 @@ def environment() -> Environment:
             "risk": words.risk,
             "span": words.span,
             "status": words.status,
+            "trouble": operation_words.trouble,
             "vouching": words.vouching,
             "why_not": words.why_not,
         }

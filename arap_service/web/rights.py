@@ -44,12 +44,17 @@ PLACES: Final = (
     Place("/desk", "Requests", below=("/desk/requests/",)),
     Place("/desk/approvals", "In force"),
     Place("/desk/my", "My requests"),
+    Place("/desk/reports", "Reports", frozenset([Scope.ADMIN, Scope.AUDIT_READ])),
+    Place("/desk/people", "People", frozenset([Scope.ADMIN, Scope.AUDIT_READ])),
+    Place("/desk/audit", "Audit trail", frozenset([Scope.AUDIT_READ])),
+    Place("/desk/deliveries", "Deliveries", frozenset([Scope.OPERATE, Scope.ADMIN])),
     Place("/desk/reviews", "Emergencies", frozenset({Scope.APPROVAL_READ, Scope.ADMIN})),
+    Place("/desk/rules", "Standing rules", frozenset({Scope.APPROVAL_READ, Scope.ADMIN})),
 )
+SIMULATOR: Final = Place("/desk/simulator", "Simulator", frozenset([Scope.ADMIN]))
 
 
 async def rights_of(ctx: Context, session: Session | None) -> frozenset[Scope]:
-    Place("/desk/rules", "Standing rules", frozenset({Scope.APPROVAL_READ, Scope.ADMIN})),
     """What the person of a browser session may do at this moment; nothing where nobody is logged in."""
     if session is None:
         return frozenset()
@@ -73,6 +78,11 @@ def granted(desk: DeskSettings, groups: Iterable[str]) -> frozenset[Scope]:
     if desk.readers is None or own & desk.readers:
         rights.add(Scope.APPROVAL_READ)
     return frozenset(rights)
+
+
+def places_of(ctx: Context) -> Sequence[Place]:
+    """The parts that this desk has."""
+    return PLACES if ctx.rehearsal is None else (*PLACES, SIMULATOR)
 
 
 def menu_of(rights: frozenset[Scope], path: str, *, places: Sequence[Place] = PLACES) -> tuple[MenuEntry, ...]:
