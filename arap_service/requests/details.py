@@ -261,11 +261,6 @@ class _Told:
         proposed = self.seal.open_at(f"vote:{vote.id}:proposed_sealed", vote.proposed_sealed)
         return _views(reveal(proposed, allowed=template["reveal"], mask=template["mask"]).shown)
 
-    def _pending_approval(self) -> Mapping[str, Any] | None:
-        task = self.part.task
-        if self.part.row is not None:
-            return None  # its identifier names a request that one answer settles
-        if task.server is None or task.tool is None or task.arguments_hash is None:
     def _standing_days(self, caller: Caller, decider: Decider) -> int:
         """How long a rule may last that the caller could propose from this request; 0 where he cannot."""
         own = self.part.own
@@ -273,6 +268,11 @@ class _Told:
         is_his = caller.may(Scope.APPROVAL_RESOLVE) and is_named(self.board, decider)
         return int(own.template.get("standing_days", 0)) if is_open and is_his else 0
 
+    def _pending_approval(self) -> Mapping[str, Any] | None:
+        task = self.part.task
+        if self.part.row is not None:
+            return None  # its identifier names a request that one answer settles
+        if task.server is None or task.tool is None or task.arguments_hash is None:
             return None
         return pending_approval(  # GOV-01
             approval_id=task.id,

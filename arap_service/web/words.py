@@ -53,11 +53,12 @@ WHY_NOT: Final[Mapping[str, str]] = MappingProxyType(
         "missing_scope": "Only an administrator may do this.",
         "not_assigned": "You are not among the people who decide requests of this kind.",
         "step_not_open": "It is not your turn yet: others decide first.",
+        "absent_may_not": "Whoever you stand in for may not decide this request, so you may not in their place.",
         "already_decided": "Your decision is recorded below and cannot be changed.",
+        "step_up_required": "You have to log in once more before you decide this.",
         "deadline_passed": "The time to decide has run out.",
         "counted_in_another_step": "You already count in another step, so somebody else has to decide this one.",
     }
-        "step_up_required": "You have to log in once more before you decide this.",
 )
 
 _BUTTONS: Final[Mapping[str, str]] = MappingProxyType({"approve": "To approve", "deny": "To deny"})
