@@ -23,13 +23,14 @@ from arap_service import (
     commands_audit,
     commands_deliveries,
     commands_operation,
+    commands_people,
     commands_rules,
     commands_simulator,
     dev,
     logs,
 )
 from arap_service.command_line import DEFAULT_CONFIG, Config, fail, failing_clearly, writing
-from arap_service.directory import add_account, import_people, read_people
+from arap_service.directory import add_account
 from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_schema
 from arap_service.key_file import load_ring
 from arap_service.keys import Use, rotate
@@ -48,10 +49,9 @@ app = typer.Typer(
     help="The approval service: a decision point, access requests, and a desk for those who decide them.",
 )
 account = typer.Typer(no_args_is_help=True, help="Local accounts of reviewers.")
-people = typer.Typer(no_args_is_help=True, help="People who may decide.")
 policy = typer.Typer(no_args_is_help=True, help="The rules file.")
 keys = typer.Typer(no_args_is_help=True, help="Signing keys.")
-for name, group in (("account", account), ("people", people), ("policy", policy), ("keys", keys)):
+for name, group in (("account", account), ("people", commands_people.app), ("policy", policy), ("keys", keys)):
     app.add_typer(group, name=name)
 app.add_typer(commands_audit.app, name="audit")
 app.add_typer(commands_deliveries.app, name="deliveries")
@@ -165,17 +165,6 @@ def account_add(
         )
         writing(settings, work)
     typer.echo(f"Account {login} is ready." if password_stdin else f"Account {login} is ready, password {password}")
-
-
-@people.command("import")
-def people_import(
-    file: Annotated[Path, typer.Argument(help="A people file (YAML).")], config: Config = DEFAULT_CONFIG
-) -> None:
-    """Bring in people, their groups and their identities."""
-    with failing_clearly():
-        found = read_people(file)
-        count = writing(load_settings(config), partial(import_people, people=found, now=utc_now()))
-    typer.echo(f"{count} people are up to date.")
 
 
 @policy.command("check")

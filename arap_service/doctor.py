@@ -1,8 +1,8 @@
 """Finds what will go wrong before somebody meets it: files, database, rules, people, issuers, callbacks, clocks.
 
-Looks only: nothing is changed, no request is made but for published key sets, no callback is sent. Every finding is one
-line with what to do about it; values of secrets are never among them. What prevents a start is found here too, although
-`arap serve` refuses it as well, so that one look shows everything at once. See design.md section 2.
+Looks only: nothing is changed, no request is made but for what issuers publish, no callback is sent. Every finding is
+one line with what to do about it; values of secrets are never among them. What prevents a start is found here too,
+although `arap serve` refuses it as well, so that one look shows everything at once. See design.md section 2.
 """
 
 import os
@@ -25,6 +25,7 @@ from arap_service.domain.policy_load import PolicyInvalid, load_policy
 from arap_service.jwks import Fetched, KeysUnavailable, parse_keys
 from arap_service.key_file import load_ring
 from arap_service.keys import Clock
+from arap_service.oidc import Fetch, Provider, ProviderUnavailable
 from arap_service.outbound import DestinationRefused, Outbound
 from arap_service.settings import Settings
 from arap_service.settings_parts import is_loopback
@@ -69,6 +70,7 @@ async def diagnose(settings: Settings, *, config: Path, clock: Clock, get: Get, 
     found = [*_files(settings, config), _ring(settings.key_file), _rules(settings.policy_path, policy)]
     found += await anyio.to_thread.run_sync(_stored, settings, policy if isinstance(policy, Policy) else None, clock)
     found += [finding async for finding in _issuers(settings, clock=clock, get=get)]
+    found += [finding async for finding in _provider(settings, clock=clock, get=get)]
     found += [finding async for finding in _callbacks(settings, outbound)]
     return [*found, *_weak(settings)]
 
@@ -76,7 +78,9 @@ async def diagnose(settings: Settings, *, config: Path, clock: Clock, get: Get, 
 def _files(settings: Settings, config: Path) -> Iterator[Finding]:
     key = None if settings.tls is None else settings.tls.key
     own = config if _holds_secrets(settings) else None
-    for name, path in (("configuration", own), ("key_file", settings.key_file), ("tls.key", key)):
+    secret = None if settings.login.oidc is None else settings.login.oidc.client_secret_file
+    secrets = (("tls.key", key), ("login.oidc.client_secret_file", secret))
+    for name, path in (("configuration", own), ("key_file", settings.key_file), *secrets):
         if path is None or not path.exists() or os.name != "posix":
             continue
         mode = path.stat().st_mode
@@ -93,7 +97,8 @@ def _files(settings: Settings, config: Path) -> Iterator[Finding]:
 def _holds_secrets(settings: Settings) -> bool:
     clients, upstream = settings.builtin_issuer.clients, settings.upstream
     is_secret_upstream = upstream is not None and (upstream.bearer is not None or upstream.client is not None)
-    has_receivers = bool(settings.callbacks) or bool(settings.subscriptions)
+    is_secret_login = settings.login.oidc is not None and settings.login.oidc.client_secret is not None
+    has_receivers = is_secret_login or bool(settings.callbacks) or bool(settings.subscriptions)
     return has_receivers or is_secret_upstream or any(client.secret is not None for client in clients)
 
 
@@ -139,7 +144,7 @@ def _stored(settings: Settings, policy: Policy | None, clock: Clock) -> list[Fin
             says = f"{backlog.dead} callbacks were given up and {backlog.disabled} were switched off by their receiver"
             found.append(Finding("courier", State.WARNING, says, "look at them with arap deliveries list"))
         if policy is not None:
-            found += [*_deciders(opened, settings, policy)]
+            found += [*_deciders(opened, settings, policy), *_way_in(opened, settings, policy)]
         return found
     finally:
         opened.close()
@@ -186,6 +191,50 @@ def _bearers(policy: Policy, step: Step) -> frozenset[str]:
     )
     listed = (each for value in values for each in (value if isinstance(value, list) else [value]))
     return frozenset(each for each in listed if isinstance(each, str))
+
+
+def _way_in(opened: Database, settings: Settings, policy: Policy) -> Iterator[Finding]:
+    asks_people = any(step.groups or step.people for each in policy.templates.values() for step in each.steps)
+    if asks_people and settings.login.oidc is None and not opened.read_now(operation.has_account):
+        fix = "give them accounts with arap account add, or name a provider under login.oidc"
+        yield Finding("login", State.FAILED, "people have to decide and none of them can log in", fix)
+
+
+async def _provider(settings: Settings, *, clock: Clock, get: Get) -> AsyncIterator[Finding]:
+    oidc = settings.login.oidc
+    if oidc is None:
+        return
+    check = f"login {oidc.issuer}"
+    if urlsplit(settings.identifier).scheme != "https":
+        fix = "give the service an https identifier; most providers accept no other, and codes would travel in the open"
+        yield Finding(check, State.WARNING, f"people come back to {settings.identifier}/login/callback", fix)
+    try:
+        oidc.secret()
+    except (OSError, UnicodeError):
+        yield Finding(
+            check, State.FAILED, f"{oidc.client_secret_file} cannot be read", "nobody can log in until it can"
+        )
+    provider = Provider(
+        oidc,
+        clock=clock,
+        skew_seconds=settings.clock_skew_seconds,
+        insecure_loopback=settings.insecure_loopback,
+        fetch=_fetching(get),
+    )
+    try:
+        await provider.check()
+    except ProviderUnavailable as error:
+        fix = "check login.oidc.issuer, the way to it, and what it publishes; until then nobody can log in by it"
+        yield Finding(check, State.FAILED, f"it gives no usable answer ({error.code})", fix)
+    else:
+        yield Finding(check, State.OK, "its metadata and keys can be used")
+
+
+def _fetching(get: Get) -> Fetch:
+    async def fetch(url: str, *, seconds: float) -> bytes:  # noqa: ARG001 - how long it takes is for `get` to say
+        return (await get(url)).body
+
+    return fetch
 
 
 def _remedy(step: Step) -> str:

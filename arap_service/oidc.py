@@ -8,10 +8,10 @@ Connect Core 1.0, Discovery 1.0, RP-Initiated Logout 1.0; RFC 7636, RFC 9207.
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import anyio
@@ -28,6 +28,7 @@ from arap_service.oidc_tokens import (
     Logout,
     ProviderKey,
     Unbelievable,
+    can_sign,
     id_claims,
     key_id,
     logout_claims,
@@ -96,13 +97,34 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
 
 
+class Fetch(Protocol):
+    """Gets what the provider publishes."""
+
+    def __call__(self, url: str, *, seconds: float) -> Awaitable[bytes]:
+        """The body of the answer.
+
+        Raises:
+            KeysUnavailable: No such answer came.
+        """
+        ...
+
+
 class Provider:
     """One OpenID provider; safe to use by many log-ins at once."""
 
-    def __init__(self, settings: OidcSettings, *, clock: Clock, skew_seconds: int, insecure_loopback: bool) -> None:
+    def __init__(
+        self,
+        settings: OidcSettings,
+        *,
+        clock: Clock,
+        skew_seconds: int,
+        insecure_loopback: bool,
+        fetch: Fetch = fetch_keys,
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self._insecure_loopback = insecure_loopback
+        self._fetch = fetch
         self._expected = Expected(
             issuer=settings.issuer,
             client_id=settings.client_id,
@@ -195,6 +217,16 @@ class Provider:
         keys = await self._keys_for(key_id(token), is_asked=False)
         return logout_claims(token, keys, self._expected, now=self._clock())
 
+    async def check(self) -> None:
+        """See whether the provider can be asked, and has a key that its tokens may be signed with.
+
+        Raises:
+            ProviderUnavailable: It cannot, or has none.
+        """
+        keys = await self._keys_for(None, is_asked=True)
+        if not any(can_sign(key, self._settings.algorithms) for key in keys):
+            raise ProviderUnavailable("no_usable_key")
+
     async def metadata(self) -> Metadata:
         """What the provider says of itself, at most ten minutes old, or a day while it cannot be asked.
 
@@ -215,7 +247,7 @@ class Provider:
 
     async def _discovered(self) -> Metadata:
         try:
-            body = await fetch_keys(
+            body = await self._fetch(
                 self._settings.issuer.removesuffix("/") + _DISCOVERY, seconds=self._settings.timeout_seconds
             )
             said = strict_loads(body)
@@ -262,7 +294,7 @@ class Provider:
         metadata = await self.metadata()
         async with self._lock:
             try:
-                self._keys = read_keys(await fetch_keys(metadata.jwks_uri, seconds=self._settings.timeout_seconds))
+                self._keys = read_keys(await self._fetch(metadata.jwks_uri, seconds=self._settings.timeout_seconds))
             except (KeysUnavailable, Unbelievable) as error:
                 if not self._is_within(self._keys_at, STALE_AFTER):
                     raise ProviderUnavailable(f"keys_{error.code}") from None

@@ -102,6 +102,12 @@ def key_id(token: str) -> str | None:
     return kid if isinstance(kid, str) else None
 
 
+def can_sign(key: ProviderKey, algorithms: Collection[str]) -> bool:
+    """Whether a token under one of `algorithms` can be signed with `key`."""
+    kinds = ("ES",) if isinstance(key.key, ECKey) else ("RS", "PS")
+    return any(name.startswith(kinds) and key.alg in {None, name} for name in algorithms)
+
+
 def id_claims(
     token: str, keys: Sequence[ProviderKey], expected: Expected, *, nonce: str, access_token: str | None, now: datetime
 ) -> IdClaims:

@@ -7,7 +7,7 @@ from typing import Final
 from sqlmodel import col, delete
 
 from arap_service.store.database import WriteSession
-from arap_service.store.people_tables import Account, Identity, Membership, Person, WebSession
+from arap_service.store.people_tables import Account, Identity, Manager, Membership, Person, WebSession
 
 LOCAL: Final = "local"
 """The source of groups that an administrator brings in; any other is the issuer that said so."""
@@ -42,6 +42,19 @@ def owner_of_identity(session: WriteSession, iss: str, sub: str) -> str | None:
 def add_identity(session: WriteSession, person_id: str, *, iss: str, sub: str) -> None:
     """Say that this principal is the person."""
     session.add(Identity(iss=iss, sub=sub, person_id=person_id))
+
+
+def remove_identity(session: WriteSession, *, iss: str, sub: str) -> None:
+    """Say that this principal is nobody any more, and end the browser sessions that it logged in."""
+    session.execute(delete(Identity).where(col(Identity.iss) == iss, col(Identity.sub) == sub))
+    session.execute(delete(WebSession).where(col(WebSession.iss) == iss, col(WebSession.sub) == sub))
+
+
+def put_manager(session: WriteSession, person_id: str, manager_id: str | None) -> None:
+    """Say who the person reports to, or that he reports to nobody."""
+    session.execute(delete(Manager).where(col(Manager.person_id) == person_id))
+    if manager_id is not None:
+        session.add(Manager(person_id=person_id, manager_id=manager_id))
 
 
 def find_account(session: WriteSession, login: str) -> Account | None:

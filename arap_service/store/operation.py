@@ -12,7 +12,7 @@ from sqlalchemy import Integer, bindparam, column, func, literal_column, or_, se
 from sqlmodel import Session, col
 
 from arap_service.store.log import last_checkpoint, last_position
-from arap_service.store.people_tables import Identity, Manager, Membership, Person
+from arap_service.store.people_tables import Account, Identity, Manager, Membership, Person
 from arap_service.store.tables import Delivery, SigningKey, Task
 
 _VERSIONS = table("service_version", column("version_num"))
@@ -128,6 +128,12 @@ def named_people(session: Session, *, names: Collection[str]) -> frozenset[str]:
 def has_managers(session: Session) -> bool:
     """Whether the directory knows of anybody to whom he reports."""
     return session.execute(select(col(Manager.person_id)).limit(1)).first() is not None
+
+
+def has_account(session: Session) -> bool:
+    """Whether any active person can log in with a local account."""
+    found = select(col(Account.login)).join(Person, col(Person.id) == col(Account.person_id))
+    return session.execute(found.where(col(Account.active), col(Person.active)).limit(1)).first() is not None
 
 
 def eligible_people(session: Session, *, groups: Collection[str], people: Collection[str]) -> frozenset[str]:

@@ -13,6 +13,11 @@ def find_person(session: Session, person_id: str) -> Person | None:
     return session.get(Person, person_id)
 
 
+def everybody(session: Session) -> Sequence[Person]:
+    """All people, active or not, by id."""
+    return session.exec(select(Person).order_by(col(Person.id))).all()
+
+
 def person_of_identity(session: Session, iss: str, sub: str) -> Person | None:
     """The person who appears as this principal."""
     return session.exec(
