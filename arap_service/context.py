@@ -76,10 +76,10 @@ class Context:
     log: FilteringBoundLogger
     rehearsal: Rehearsal | None = None
     upstream: Upstream | None = None
-
-    async def aclose(self) -> None:
     provider: Provider | None = None
     """The OpenID provider that people log in with, if there is one."""
+
+    async def aclose(self) -> None:
         """Close what was opened for it."""
         if self.upstream is not None:
             await self.upstream.aclose()

@@ -99,17 +99,17 @@ class Metrics:
             ("kind",),
             registry=self._registry,
         )
+        self._provider_failures = Counter(
+            "arap_login_provider_failures",
+            "Log-ins and log-outs for which the OpenID provider gave no usable answer.",
+            registry=self._registry,
+        )
         self.limits: Final = dict(limits)
         self._answers: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._outcomes: dict[tuple[str, str], Counter] = {}
 
     def answered(self, route: str | None, method: str, status: int, *, seconds: float) -> None:
         """Count one answer; `route` is a template, None where no route was found."""
-        self._provider_failures = Counter(
-            "arap_login_provider_failures",
-            "Log-ins and log-outs for which the OpenID provider gave no usable answer.",
-            registry=self._registry,
-        )
         key = (route or OTHER, method if method in _METHODS else OTHER, status // 100)
         found = self._answers.get(key)
         if found is None:  # looking labels up costs more than counting
@@ -146,6 +146,10 @@ class Metrics:
         """Count one refusal for haste."""
         self._limited.labels(kind).inc()
 
+    def provider_failed(self) -> None:
+        """Count one time that the provider gave no usable answer."""
+        self._provider_failures.inc()
+
     def exposition(self, rules: InForce, stored: Stored | None) -> bytes:
         """Everything as text; without `stored` the database could not be read, and the figures of it are missing."""
         own = CollectorRegistry()
@@ -155,10 +159,6 @@ class Metrics:
 
 class _Figures(Collector):
     """Figures that are read when they are asked for."""
-
-    def provider_failed(self) -> None:
-        """Count one time that the provider gave no usable answer."""
-        self._provider_failures.inc()
 
     def __init__(self, rules: InForce, stored: Stored | None, limits: Mapping[str, int]) -> None:
         self._rules = rules

@@ -104,13 +104,12 @@ async def open_context(
         log=structlog.get_logger("arap"),
         rehearsal=rehearsal,
         upstream=upstream or (None if settings.upstream is None else Upstream(settings.upstream, clock=clock)),
-    )
         provider=_provider(settings, clock),
+    )
     _rehearse(context, rehearsal)
     return context
 
 
-def _policy(settings: Settings, *, has_upstream: bool) -> PolicySource:
 def _provider(settings: Settings, clock: Clock) -> Provider | None:
     if settings.login.oidc is None:
         return None
@@ -118,6 +117,7 @@ def _provider(settings: Settings, clock: Clock) -> Provider | None:
     return Provider(settings.login.oidc, clock=clock, skew_seconds=skew, insecure_loopback=insecure)
 
 
+def _policy(settings: Settings, *, has_upstream: bool) -> PolicySource:
     policy = PolicySource.open(settings.policy_path)
     if policy.current().upstream is not None and not has_upstream:
         raise SettingsInvalid(("upstream: is missing, but the rules are made for standing behind one; name it",))

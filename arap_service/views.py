@@ -244,10 +244,10 @@ class RequestDetail:
     comments: tuple[CommentView, ...] = ()
     claimed_by: str | None = None
     stated: StatedView | None = None
+    step_up: int | None = None
+    """How fresh a log-in must be to decide it, in seconds, where that matters."""
     reasons: Mapping[str, ReasonRule] = field(default_factory=dict)
     scope: ScopeView | None = None
     may_propose: bool = False
-    step_up: int | None = None
-    """How fresh a log-in must be to decide it, in seconds, where that matters."""
     is_emergency: bool = False
     standing_days: int = 0

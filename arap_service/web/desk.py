@@ -28,14 +28,14 @@ def install(app: FastAPI, *, prefix: str = "") -> None:
     for router in (
         login.router,
         provider_login.router,
+        again.router,
+        account.router,
         *reviewing,
         own_pages.router,
         approval_pages.router,
         form_pages.router,
         review_pages.router,
         rule_pages.router,
-        again.router,
-        account.router,
         static_files.router,
         not_found.router,
     ):
