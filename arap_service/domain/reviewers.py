@@ -6,7 +6,7 @@ person here. Access Request and Approval Profile, "Approver Eligibility and Sepa
 """
 
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,10 @@ IS_ACTOR: Final = "is_actor"
 NOT_ASSIGNED: Final = "not_assigned"
 ALREADY_DECIDED: Final = "already_decided"
 NOT_OPEN: Final = "step_not_open"
+ABSENT_MAY_NOT: Final = "absent_may_not"
 COUNTED_ELSEWHERE: Final = "counted_in_another_step"
+OPEN_TO_DEPUTIES: Final = frozenset({NOT_ASSIGNED, NOT_OPEN, ALREADY_DECIDED, COUNTED_ELSEWHERE})
+"""Why somebody may not speak for himself though he perhaps may in another's place; the rest excludes him altogether."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class RequestFacts:
 class Person:
     """Somebody who decides: a human with all his identities, or a resolver client (`client_id` set).
 
-    `bonds` are the relations that he bears under the rules in force (`appointing.py`).
+    `bonds` are the relations that he bears under the rules in force (`appointing.py`). `is_by_groups_only` is for
+    somebody whose place is taken as a member of his groups, and in nothing else.
     """
 
     id: str
@@ -50,14 +54,20 @@ class Person:
     groups: frozenset[str] = frozenset()
     client_id: str | None = None
     bonds: frozenset[str] = frozenset()
+    is_by_groups_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Eligible:
-    """The person may decide in this step; `exception` names the rule that policy waived, to be recorded."""
+    """The person may decide in this step; `exception` names the rule that policy waived, to be recorded.
+
+    `in_place_of` is the person whose seat he takes, by which `delegation`.
+    """
 
     step_id: str
     exception: str | None = None
+    in_place_of: str | None = None
+    delegation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +105,41 @@ def is_assigned(person: Person, step: Step) -> bool:
     """Whether the step names the person by himself, by a group or by a relation."""
     if person.client_id is not None:
         return person.client_id in step.resolvers
-    is_related = not step.bonds.isdisjoint(person.bonds)
-    return person.id in step.people or is_related or not step.groups.isdisjoint(person.groups)
+    in_group = not step.groups.isdisjoint(person.groups)
+    if person.is_by_groups_only:
+        return in_group
+    return in_group or person.id in step.people or not step.bonds.isdisjoint(person.bonds)
+
+
+def voices_of(person: Person) -> Mapping[str, Collection[str]]:
+    """By what the person may be named in a step, as kind of voice and names; expressions aside."""
+    if person.is_by_groups_only:
+        return {"group": person.groups}
+    return {"group": person.groups, "person": (person.id,), "relation": person.bonds}
+
+
+def may_decide_for(
+    facts: RequestFacts,
+    deputy: Person,
+    absent: Person,
+    *,
+    step: Step,
+    counted_in: Collection[str] = (),
+    absent_counted_in: Collection[str] = (),
+    is_named: bool = False,
+) -> Eligible | Ineligible:
+    """Whether `deputy` may decide in the place of `absent`; each has counted in steps of this request already.
+
+    There is one seat: what excludes either of them excludes the deputy. `is_named` is about the absent.
+    """
+    own = may_decide(facts, deputy, step=step, counted_in=counted_in, is_named=True)
+    if isinstance(own, Ineligible):
+        return own
+    both = {*counted_in, *absent_counted_in}
+    found = may_decide(facts, absent, step=step, counted_in=both, is_named=is_named)
+    if isinstance(found, Ineligible) and found.reason != NOT_ASSIGNED:
+        return Ineligible(ABSENT_MAY_NOT)
+    return found
 
 
 def _is_one_of(person: Person, marks: Collection[str]) -> bool:

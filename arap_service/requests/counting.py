@@ -115,7 +115,7 @@ def left_wide(template: Mapping[str, Any], cast: Sequence[Vote]) -> tuple[str, .
 
 
 def _voice(vote: Vote) -> Voice:
-    return Voice(vote.step_id, vote.voter, "approve" if vote.decision == "approve" else "deny")
+    return Voice(vote.step_id, vote.in_place_of or vote.voter, "approve" if vote.decision == "approve" else "deny")
 
 
 def _vote_detail(part: Part, vote: Vote, counted: Counted) -> dict[str, JsonValue]:
@@ -126,6 +126,7 @@ def _vote_detail(part: Part, vote: Vote, counted: Counted) -> dict[str, JsonValu
         "binding_hash": part.own.binding_hash,
         "channel": counted.channel,
         "exception": counted.eligible.exception,
+        **({} if vote.in_place_of is None else {"in_place_of": vote.in_place_of, "by": counted.eligible.delegation}),
         "approved_until": None if vote.approved_until is None else format_instant(vote.approved_until),
         **({} if vote.may_vary is None else {"may_vary": [*vote.may_vary]}),
         **({} if counted.choice.proposed is None else {"proposed_digest": digest(dict(counted.choice.proposed))}),
@@ -146,6 +147,7 @@ def _vote(ctx: Context, part: Part, counted: Counted, *, now: datetime) -> Vote:
         step_id=counted.eligible.step_id,
         voter=counted.decider.voter,
         voter_kind=counted.decider.kind,
+        in_place_of=counted.eligible.in_place_of,
         decision=choice.decision,
         version_seen=choice.version,
         at=now,

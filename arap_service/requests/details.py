@@ -250,6 +250,11 @@ class _Told:
                     else visible(self.seal.open_at(f"vote:{vote.id}:reason_sealed", vote.reason_sealed))
                 ),
                 proposed=self._proposed(vote),
+                in_place_of=(
+                    None
+                    if vote.in_place_of is None
+                    else visible(names.get(f"person:{vote.in_place_of}", vote.in_place_of))
+                ),
             )
             for vote in self.board.votes
         ]

@@ -31,7 +31,7 @@ class Grounds:
 
     def names(self, who: str, part: Part, person: Person) -> bool:
         """Whether the expression `who` of a step names the person; no machine is named by one."""
-        if person.client_id is not None or self.policy.appointing is None:
+        if person.client_id is not None or person.is_by_groups_only or self.policy.appointing is None:
             return False
         key = (part.task.id, part.item, person.id, person.groups, person.identities)
         known = self.policy.appointing.remembers(who, key=key)  # without opening what is sealed

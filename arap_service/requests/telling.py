@@ -51,6 +51,7 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "not_active": "Tried to decide with an account that is not active",
         "not_assigned": "Tried to decide without being asked to",
         "step_not_open": "Tried to decide before it was their turn",
+        "absent_may_not": "Tried to decide in the place of somebody who may not",
         "already_decided": "Tried to decide a second time",
         "counted_in_another_step": "Tried to decide in a second step",
     }
@@ -80,7 +81,10 @@ def bundle_sentence(task: Task, items: int) -> str:
 def names_for(session: Session, board: Board, entries: Sequence[AuditEntry]) -> dict[str, str]:
     """The names behind `person:<id>`, `resolver:<client>` and the service's own voices, as far as they are known."""
     return names_of_marks(
-        session, {f"{vote.voter_kind}:{vote.voter}" for vote in board.votes} | {entry.actor for entry in entries}
+        session,
+        {f"{vote.voter_kind}:{vote.voter}" for vote in board.votes}
+        | {f"person:{vote.in_place_of}" for vote in board.votes if vote.in_place_of is not None}
+        | {entry.actor for entry in entries},
     )
 
 
@@ -112,14 +116,17 @@ def history_of(
     return [
         HistoryView(at=entry.at, kind=entry.kind, who=visible(names.get(entry.actor, entry.actor)), text=text)
         for entry in entries
-        if (text := _told(entry, titles, items)) is not None
+        if (text := _told(entry, titles, items, names)) is not None
     ]
 
 
-def _told(entry: AuditEntry, titles: Mapping[str, str], items: Collection[int]) -> str | None:
+def _told(entry: AuditEntry, titles: Mapping[str, str], items: Collection[int], names: Mapping[str, str]) -> str | None:
     detail = json.loads(entry.detail)
     item = detail.get("item", 0)
     text = _sentence(entry.kind, detail, titles)
+    if text is not None and "in_place_of" in detail:
+        absent = str(detail["in_place_of"])
+        text += f", in the place of {visible(names.get(f'person:{absent}', absent))}"
     if text is None or not item:
         return text
     return f"Item {item}: {text[0].lower()}{text[1:]}" if item in items else None

@@ -4,8 +4,8 @@ Gathers the facts from the store and asks `domain/reviewers.py`; the rules thems
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from sqlmodel import Session
@@ -16,20 +16,37 @@ from arap_service.domain.policy import Step
 from arap_service.domain.reviewers import (
     NOT_ASSIGNED,
     NOT_OPEN,
+    OPEN_TO_DEPUTIES,
     Eligible,
     Ineligible,
     Person,
     RequestFacts,
     is_assigned,
     may_decide,
+    may_decide_for,
+    voices_of,
 )
 from arap_service.records import Part
 from arap_service.requests.grounds import Grounds
-from arap_service.store import items, people, reports, votes
+from arap_service.store import delegations, items, people, reports, votes
 from arap_service.store.item_tables import TaskItem
+from arap_service.store.people_tables import Person as StoredPerson
 from arap_service.store.tables import StepState, StepVoice, Task, Vote
 
 OfTask = TypeVar("OfTask", StepState, StepVoice, Vote, TaskItem)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """The place of somebody who is away, which the decider takes for requests of `templates`, or of all."""
+
+    person: Person
+    delegation: str
+    templates: frozenset[str]
+
+    def is_for(self, template_id: str) -> bool:
+        """Whether it may be taken for requests of this template."""
+        return not self.templates or template_id in self.templates
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +57,34 @@ class Decider:
     voter: str
     kind: str  # person or resolver
     grounds: Grounds | None = None
+    seats: tuple[Seat, ...] = ()
 
     @property
     def voices(self) -> Mapping[str, Sequence[str]]:
-        """By what steps certainly name him."""
+        """By what steps certainly name him, or whose place he takes for everything."""
         if self.kind == "resolver":
             return {"resolver": (self.voter,)}
-        person = self.person
-        return {"person": (person.id,), "group": tuple(person.groups), "relation": tuple(person.bonds)}
+        return _joined([self.person, *(seat.person for seat in self.seats if not seat.templates)])
 
     @property
     def chances(self) -> Mapping[str, Sequence[str]]:
-        """By what steps may name him, some of which ask an expression first."""
-        return self.voices if self.kind == "resolver" else {**self.voices, "anybody": (ANYBODY,)}
+        """By what steps may name him, some of which have to be looked at first."""
+        if self.kind == "resolver":
+            return self.voices
+        return {**_joined([self.person, *(seat.person for seat in self.seats)]), "anybody": (ANYBODY,)}
 
     @property
     def actor(self) -> str:
         """How the audit names him."""
         return f"{self.kind}:{self.voter}"
+
+
+def _joined(persons: Sequence[Person]) -> dict[str, Sequence[str]]:
+    found: dict[str, set[str]] = {}
+    for person in persons:
+        for kind, names in voices_of(person).items():
+            found.setdefault(kind, set()).update(names)
+    return {kind: tuple(sorted(names)) for kind, names in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +107,17 @@ class Board:
             tuple(row for row in self.rows if row.item == item),
         )
 
-    def names(self, state: StepState, decider: Decider) -> bool:
-        """Whether the expression of a step, if it has one, names the decider on his grounds."""
-        if state.who is None or decider.grounds is None:
-            return False
-        row = next((row for row in self.rows if row.item == state.item), None)
-        return decider.grounds.names(state.who, Part(self.task, row), decider.person)
+    def part(self, item: int) -> Part:
+        """The request, or one item of it."""
+        return Part(self.task, next((row for row in self.rows if row.item == item), None))
+
+    def names(self, state: StepState, person: Person, grounds: Grounds | None) -> bool:
+        """Whether the expression of a step, if it has one, names the person."""
+        return state.who is not None and grounds is not None and grounds.names(state.who, self.part(state.item), person)
 
     def counted_in(self, voter: str) -> frozenset[str]:
-        """The steps in which `voter` has been counted."""
-        return frozenset(vote.step_id for vote in self.votes if vote.voter == voter)
+        """The steps in which `voter` has been counted, himself or by whoever took his place."""
+        return frozenset(vote.step_id for vote in self.votes if voter in {vote.voter, vote.in_place_of})
 
     def step(self, state: StepState) -> Step:
         """A stored step as the rules see it."""
@@ -116,14 +144,10 @@ def boards_of(session: Session, tasks: Sequence[Task]) -> dict[str, Board]:
     """The workflows of `tasks` as stored, by task id."""
     ids = [task.id for task in tasks]
     steps, voices = votes.steps_of(session, ids), votes.voices_of(session, ids)
-    # An expression may read the resource of an item.
-    rows = items.items_of(session, {step.task_id for step in steps if step.item and step.who is not None})
-    steps_of, voices_of, rows_of = _by_task(steps), _by_task(voices), _by_task(rows)
-    cast_of = _by_task(votes.votes_of(session, ids))
-    return {
-        task.id: Board(task, steps_of[task.id], voices_of[task.id], cast_of[task.id], rows_of[task.id])
-        for task in tasks
-    }
+    rows = items.items_of(session, {step.task_id for step in steps if step.item})
+    states, named, items_of = _by_task(steps), _by_task(voices), _by_task(rows)
+    cast = _by_task(votes.votes_of(session, ids))
+    return {task.id: Board(task, states[task.id], named[task.id], cast[task.id], items_of[task.id]) for task in tasks}
 
 
 def _by_task(rows: Sequence[OfTask]) -> defaultdict[str, tuple[OfTask, ...]]:
@@ -141,7 +165,7 @@ def board_of(session: Session, task: Task) -> Board:
 def decider_of(session: Session, caller: Caller, grounds: Grounds | None = None) -> Decider:
     """The caller as a person with everything that is known about him, or as a resolver client.
 
-    Without `grounds` nobody is named by a relation or an expression.
+    Without `grounds` nobody is named by a relation or an expression, or takes anybody's place.
     """
     person_id = caller.person_id
     if person_id is None:
@@ -159,25 +183,44 @@ def decider_of(session: Session, caller: Caller, grounds: Grounds | None = None)
             client_id=caller.client_id,
         )
         return Decider(person, caller.client_id, "resolver", grounds)
-    known = frozenset(f"{identity.iss}|{identity.sub}" for identity in people.identities_of(session, stored.id))
-    own |= known
-    # ARS-116: an enforcement point names its subject by whatever name it knows him by.
-    own |= people.logins_of(session, stored.id) | ({stored.email} if stored.email else set())
     if caller.channel == "api":
         own.add(caller.client_id)  # the gated client must not carry a person's answer to its own request (GOV-10)
-    person = Person(
+    person = _person_of(session, stored, grounds, also=own)
+    seats = () if grounds is None else _seats_of(session, stored, grounds)
+    return Decider(person, stored.id, "person", grounds, seats)
+
+
+def _person_of(
+    session: Session, stored: StoredPerson, grounds: Grounds | None, *, also: Collection[str] = ()
+) -> Person:
+    named = frozenset(f"{identity.iss}|{identity.sub}" for identity in people.identities_of(session, stored.id))
+    # ARS-116: an enforcement point names its subject by whatever name it knows him by.
+    calls = people.logins_of(session, stored.id) | ({stored.email} if stored.email else set())
+    bonds: frozenset[str] = frozenset()
+    if grounds is not None:
+        reporting = reports.names_of_reports(session, stored.id)
+        bonds = grounds.bonds_of(named | {stored.id}) | {directory_bond(MANAGER, name) for name in reporting}
+    return Person(
         id=stored.id,
         active=stored.active,
-        identities=frozenset(own),
+        identities=named | calls | frozenset(also),
         groups=people.groups_of(session, stored.id),
-        bonds=frozenset() if grounds is None else _bonds(session, stored.id, known, grounds),
+        bonds=bonds,
     )
-    return Decider(person, stored.id, "person", grounds)
 
 
-def _bonds(session: Session, person_id: str, identities: frozenset[str], grounds: Grounds) -> frozenset[str]:
-    names = reports.names_of_reports(session, person_id)
-    return grounds.bonds_of(identities | {person_id}) | {directory_bond(MANAGER, name) for name in names}
+def _seats_of(session: Session, deputy: StoredPerson, grounds: Grounds) -> tuple[Seat, ...]:
+    """The seats of those who have let him decide in their place for now; theirs alone, not what they stand in for."""
+    seats = []
+    for delegation in delegations.in_force_for(session, deputy.id, now=grounds.now):
+        absent = people.find_person(session, delegation.person_id)
+        if absent is None:
+            continue
+        person = _person_of(session, absent, grounds)
+        if delegation.groups:
+            person = replace(person, groups=person.groups & frozenset(delegation.groups), is_by_groups_only=True)
+        seats.append(Seat(person, delegation.id, frozenset(delegation.templates)))
+    return tuple(seats)
 
 
 def facts_of(task: Task) -> RequestFacts:
@@ -192,16 +235,50 @@ def facts_of(task: Task) -> RequestFacts:
 
 
 def eligibility(task: Task, board: Board, decider: Decider) -> Eligible | Ineligible:
-    """The first open step in which the decider may speak now, or the rule that speaks most against it."""
+    """The first open step in which the decider may speak now, or the rule that speaks most against it.
+
+    He speaks for himself where he may, and otherwise in the place of somebody who is away.
+    """
+    facts, counted = facts_of(task), board.counted_in(decider.voter)
+
+    def himself(state: StepState, step: Step) -> Eligible | Ineligible:
+        is_named = not is_assigned(decider.person, step) and board.names(state, decider.person, decider.grounds)
+        return may_decide(facts, decider.person, step=step, counted_in=counted, is_named=is_named)
+
+    own = _first(board, himself)
+    if isinstance(own, Eligible) or own.reason not in OPEN_TO_DEPUTIES:
+        return own
+    refused = [own]
+    for seat in decider.seats:
+
+        def in_place(state: StepState, step: Step, seat: Seat = seat) -> Eligible | Ineligible:
+            if not seat.is_for(board.part(state.item).own.template_id):
+                return Ineligible(NOT_ASSIGNED)
+            is_named = not is_assigned(seat.person, step) and board.names(state, seat.person, decider.grounds)
+            return may_decide_for(
+                facts,
+                decider.person,
+                seat.person,
+                step=step,
+                counted_in=counted,
+                absent_counted_in=board.counted_in(seat.person.id),
+                is_named=is_named,
+            )
+
+        found = _first(board, in_place)
+        if isinstance(found, Eligible):
+            return replace(found, in_place_of=seat.person.id, delegation=seat.delegation)
+        refused.append(found)
+    return next((each for each in refused if each.reason != NOT_ASSIGNED), own)
+
+
+def _first(board: Board, judge: Callable[[StepState, Step], Eligible | Ineligible]) -> Eligible | Ineligible:
     worst = Ineligible(NOT_ASSIGNED)
     is_later = False
-    counted = board.counted_in(decider.voter)
     for state in board.steps:
         if state.status != "waiting":
             continue
-        step = board.step(state)
-        is_named = not is_assigned(decider.person, step) and board.names(state, decider)
-        found = may_decide(facts_of(task), decider.person, step=step, counted_in=counted, is_named=is_named)
+        found = judge(state, board.step(state))
         if isinstance(found, Eligible):
             if state.opened_at is not None:
                 return found
@@ -212,11 +289,22 @@ def eligibility(task: Task, board: Board, decider: Decider) -> Eligible | Inelig
 
 
 def is_named(board: Board, decider: Decider) -> bool:
-    """Whether any step of the request names the decider."""
-    voices = decider.voices
-    if any(voice.name in voices.get(voice.kind, ()) for voice in board.voices):
-        return True
-    return any(board.names(state, decider) for state in board.steps)
+    """Whether any step of the request names the decider, or somebody whose place he takes."""
+    if decider.kind == "resolver":
+        return any(voice.kind == "resolver" and voice.name == decider.voter for voice in board.voices)
+    own = Seat(decider.person, "", frozenset())
+    return any(_is_named(board, seat, decider.grounds) for seat in (own, *decider.seats))
+
+
+def _is_named(board: Board, seat: Seat, grounds: Grounds | None) -> bool:
+    voices = voices_of(seat.person)
+    return any(
+        voice.name in voices.get(voice.kind, ()) and seat.is_for(board.part(voice.item).own.template_id)
+        for voice in board.voices
+    ) or any(
+        board.names(state, seat.person, grounds) and seat.is_for(board.part(state.item).own.template_id)
+        for state in board.steps
+    )
 
 
 def may_see(caller: Caller, board: Board, decider: Decider) -> bool:

@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 
 import arap_service
 import arap_service.store.conversation_tables  # tables that are not known are not compared
+import arap_service.store.delegation_tables
 import arap_service.store.form_tables
 import arap_service.store.item_tables
 import arap_service.store.log_tables

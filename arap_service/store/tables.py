@@ -232,6 +232,9 @@ class Vote(Row, table=True):
         _one_of("decision", "approve", "deny"),
         _one_of("voter_kind", "person", "resolver", "evaluator"),
         Index("uq_vote_voter", "task_id", "item", "step_id", "voter", unique=True),
+        _index_where(
+            "uq_vote_seat", "task_id", "item", "step_id", "in_place_of", where="in_place_of IS NOT NULL", unique=True
+        ),
     )
 
     id: str = Field(primary_key=True)
@@ -240,6 +243,7 @@ class Vote(Row, table=True):
     step_id: str
     voter: str  # person id, resolver's client id or evaluator id
     voter_kind: str
+    in_place_of: str | None = None  # the person whose seat the voter took, being his deputy
     decision: str
     version_seen: int
     at: datetime
