@@ -36,6 +36,7 @@ templates:
   account:
     title: Account
     explanation: Somebody gets to an account.
+    standing_days: 30
     scope: {may_vary: [/context/tenant], words: Whatever the tenant is.}
     steps: [{id: risk, title: Risk engine, resolvers: [resolver]}]
   vault:

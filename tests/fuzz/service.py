@@ -26,6 +26,7 @@ CLIENTS: Final = (
     client("gate", *GATE_SCOPES, "authzen:search", "arap:catalog"),
     client("resolver", *RESOLVER_SCOPES, "admin", "audit:read"),
     client("on-call", *RESOLVER_SCOPES),
+    client("operator", "admin"),
     client("status-only", "arap:status"),
 )
 CALLBACK: Final = "http://127.0.0.1:9/callbacks/arap"

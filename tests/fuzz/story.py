@@ -100,6 +100,7 @@ class Story:
         self._bundle()
         self._with_fields()
         self._emergency()
+        self._decided_for_good()
         self._withdrawn()
         self._delivered()
         self._requested(0)
@@ -195,6 +196,17 @@ class Story:
         self.say("reviews_list_reviews")
         review = {"outcome": "justified", "note": "It was burning indeed."}
         self.say("reviews_close", path={"approval_id": approval["id"]}, body=review)
+
+    def _decided_for_good(self) -> None:
+        request = {"request_id": self._requested(2)}
+        said = {"decision": "approve", "version": self._version(request["request_id"])}
+        self.say("resolver_decide", path=request, body=said)
+        rules = [self.say("standing_rules_propose", path=request, body={"days": 3}).json()["id"] for _ in range(2)]
+        self.say("standing_rules_list_rules")
+        self.say("standing_rules_confirm", path={"rule_id": rules[0]}, caller="operator")
+        for rule_id in rules:
+            self.say("standing_rules_end", path={"rule_id": rule_id}, caller="operator")
+            self.known.add("rule_id", rule_id)
 
     def _withdrawn(self) -> None:
         self.say("requests_cancel", path={"task_id": self._requested(0)}, body={"reason": "Not needed."})
