@@ -10,8 +10,8 @@ CONFORMANCE: Final = "conformance"
 
 def main() -> None:
     """Entry point of `mcp-gate`."""
-    if sys.argv[1:2] == [CONFORMANCE] and find_spec("sqlalchemy") is None:
-        # Only the `conformance` extra is here: the command stands alone.
+    if sys.argv[1:2] == [CONFORMANCE]:
+        # It stands alone, also where nothing but its own extra is installed.
         del sys.argv[1]
         import_module("mcp_gate.conformance.command").main()
         return
