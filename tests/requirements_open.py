@@ -2,6 +2,4 @@
 
 from typing import Final
 
-OPEN: Final[dict[str, str]] = {
-    "ARS-119": "built by the desk issue: workflow, people and reports",
-}
+OPEN: Final[dict[str, str]] = {}
