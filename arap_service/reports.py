@@ -6,7 +6,7 @@ report says when there were more. It reads, names people by their decisions only
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from itertools import islice
@@ -20,9 +20,10 @@ from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import InvalidRequest
 from arap_service.domain.visible import visible
 from arap_service.store import figures as statements
-from arap_service.store import people
+from arap_service.store import people, rules
 
 MOST: Final = 50_000
+MOST_RULES: Final = 500
 LONGEST: Final = timedelta(days=366)
 AGES: Final = (timedelta(hours=1), timedelta(hours=4), timedelta(days=1), timedelta(days=3))
 """Where the age classes of what waits are parted."""
@@ -101,6 +102,19 @@ class DayFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFigures:
+    """A standing rule that is in force: for how long it has been, until when, and how often it decided."""
+
+    id: str
+    title: str
+    confirmed_at: datetime
+    days_in_force: int
+    expires_at: datetime
+    uses: int
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """All figures of a period; `is_cut` says that only the newest requests of it are in them."""
 
@@ -112,6 +126,7 @@ class Report:
     by_person: tuple[PersonFigures, ...]
     by_day: tuple[DayFigures, ...]
     waiting: tuple[WaitingFigures, ...]
+    rules: tuple[RuleFigures, ...]
 
 
 async def report(ctx: Context, caller: Caller, period: Period) -> Report:
@@ -147,6 +162,7 @@ def _report(session: Session, period: Period, titles: Mapping[str, str], *, now:
         by_person=_by_person(session, period),
         by_day=_by_day(period, asked),
         waiting=_waiting(session, titles, now=now),
+        rules=tuple(_rules(session, titles, now=now)),
     )
 
 
@@ -219,3 +235,19 @@ def _waiting(session: Session, titles: Mapping[str, str], *, now: datetime) -> t
         )
         for name in sorted(counts, key=oldest.__getitem__)
     )
+
+
+def _rules(session: Session, titles: Mapping[str, str], *, now: datetime) -> Iterator[RuleFigures]:
+    """The rules in force, the oldest first, since they are those to look at again."""
+    found = rules.rules_page(session, status="active", now=now, after=None, limit=MOST_RULES)
+    for row in sorted(found, key=lambda row: row.confirmed_at or row.proposed_at):
+        if row.confirmed_at is not None and row.expires_at is not None:
+            yield RuleFigures(
+                id=row.id,
+                title=visible(titles.get(row.template_id, row.template_id)),
+                confirmed_at=row.confirmed_at,
+                days_in_force=(now - row.confirmed_at).days,
+                expires_at=row.expires_at,
+                uses=row.uses,
+                last_used_at=row.last_used_at,
+            )

@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
 
 from starlette.requests import Request
 
@@ -10,6 +11,7 @@ from arap_service.domain.errors import InvalidRequest
 from arap_service.domain.visible import is_hidden
 
 LONGEST: Final = 200
+ZONES: Final = ("UTC", *sorted(name for name in available_timezones() if "/" in name and not name.startswith("Etc/")))
 _MOMENT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?", re.ASCII)
 _CURSOR: Final = re.compile(r"[A-Za-z0-9_=.~-]{1,1000}", re.ASCII)
 
@@ -38,8 +40,8 @@ def cursor_of(request: Request) -> str | None:
     return cursor
 
 
-def moment_of(text: str) -> datetime | None:
-    """A date and time as the browser's own field sends it, in UTC; None where nothing was chosen.
+def moment_of(text: str, *, zone: str = "UTC") -> datetime | None:
+    """A date and time as the browser's own field sends it, by the clocks of `zone`; None where nothing was chosen.
 
     Raises:
         InvalidRequest: It is none.
@@ -48,7 +50,7 @@ def moment_of(text: str) -> datetime | None:
         return None
     try:
         if _MOMENT.fullmatch(text):
-            return datetime.fromisoformat(text).replace(tzinfo=UTC)
-    except ValueError:
+            return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    except (ValueError, OverflowError):
         pass
     raise InvalidRequest

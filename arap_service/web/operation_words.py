@@ -65,6 +65,9 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "execution_reported": "Use reported",
         "emergency_used": "Emergency access used",
         "emergency_reviewed": "Emergency access reviewed",
+        "delegation_made": "Somebody decides in another's place",
+        "delegation_ended": "Nobody decides in another's place any more",
+        "notice_restarted": "Notice sent again",
         "callback_delivered": "Message delivered",
         "callback_dead": "Message given up",
         "callback_disabled": "Message switched off by the receiver",
@@ -127,3 +130,10 @@ def plain(value: object) -> str:
             return json.dumps(value, ensure_ascii=False)
         case _:
             return str(value)
+
+
+def notice(status: str) -> str:
+    """How a notice to a person stands."""
+    return {"pending": "On its way", "sent": "Sent", "dead": "Given up", "dropped": "No longer needed"}.get(
+        status, status
+    )

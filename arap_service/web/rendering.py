@@ -107,6 +107,7 @@ def environment() -> Environment:
             "member": words.member,
             "members": words.members,
             "named": words.named,
+            "notice": operation_words.notice,
             "plain": operation_words.plain,
             "pointer": words.pointer,
             "principal": words.principal,

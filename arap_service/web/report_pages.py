@@ -14,7 +14,7 @@ from datetime import date, timedelta
 from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -23,6 +23,7 @@ from starlette.responses import Response
 from arap_service.domain.callers import Scope
 from arap_service.domain.errors import InvalidRequest
 from arap_service.reports import AGES, Period, Report, report
+from arap_service.web.asking import ZONES
 from arap_service.web.charts import HEIGHT, WIDTH, chart_of
 from arap_service.web.edge import READING, DeskRoute, Visit, visit
 from arap_service.web.rendering import render
@@ -33,7 +34,6 @@ _PATH: Final = "/desk/reports"
 _DAYS: Final = 30
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-ZONES: Final = ("UTC", *sorted(name for name in available_timezones() if "/" in name and not name.startswith("Etc/")))
 
 
 @router.api_route(_PATH, methods=sorted(READING), response_model=None)
@@ -79,6 +79,7 @@ async def as_json(request: Request) -> Response:
         "by_person": [asdict(row) for row in found.by_person],
         "by_day": [asdict(row) for row in found.by_day],
         "waiting": [asdict(row) for row in found.waiting],
+        "standing_rules": [asdict(row) for row in found.rules],
     }
     return _file(json.dumps(body, default=_plain, indent=2) + "\n", found, "json", "application/json")
 
@@ -132,6 +133,9 @@ def _rows(found: Report) -> Iterator[tuple[Any, ...]]:
     for waiting in found.waiting:
         for label, count in zip(ages(), waiting.by_age, strict=True):
             yield ("waiting", waiting.template, label, count)
+    for rule in found.rules:
+        yield ("standing rule", rule.id, "days in force", rule.days_in_force)
+        yield ("standing rule", rule.id, "uses", rule.uses)
 
 
 def _cell(value: Any) -> str:

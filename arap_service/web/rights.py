@@ -44,10 +44,12 @@ PLACES: Final = (
     Place("/desk", "Requests", below=("/desk/requests/",)),
     Place("/desk/approvals", "In force"),
     Place("/desk/my", "My requests"),
+    Place("/desk/absence", "Absence"),
     Place("/desk/reports", "Reports", frozenset([Scope.ADMIN, Scope.AUDIT_READ])),
     Place("/desk/people", "People", frozenset([Scope.ADMIN, Scope.AUDIT_READ])),
     Place("/desk/audit", "Audit trail", frozenset([Scope.AUDIT_READ])),
     Place("/desk/deliveries", "Deliveries", frozenset([Scope.OPERATE, Scope.ADMIN])),
+    Place("/desk/notices", "Notices", frozenset([Scope.OPERATE, Scope.ADMIN])),
     Place("/desk/reviews", "Emergencies", frozenset({Scope.APPROVAL_READ, Scope.ADMIN})),
     Place("/desk/rules", "Standing rules", frozenset({Scope.APPROVAL_READ, Scope.ADMIN})),
 )

@@ -3,6 +3,7 @@
 Absent where no simulator is on. What an order may hold is decided where the control API decides it. docs/simulator.md.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -89,7 +90,8 @@ def _number(text: str, name: str) -> float | int:
     try:
         if len(text) <= _LONGEST:
             number = float(text)
-            return int(number) if number.is_integer() else number
+            if math.isfinite(number):
+                return int(number) if number.is_integer() else number
     except (ValueError, OverflowError):
         pass
     raise InvalidRequest(f"{name.capitalize().replace('_', ' ')} is a number.", pointer=f"/{name}")

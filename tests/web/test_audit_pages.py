@@ -9,7 +9,8 @@ from fastapi import FastAPI
 from arap_service.auditing import trail
 from arap_service.auditing.checkpoints import notary_of
 from arap_service.auditing.export import issuer_of, static_issuers, verify_lines
-from arap_service.auditing.verification import Verifier, read_with
+from arap_service.auditing.stored import read_with
+from arap_service.auditing.verification import Verifier
 from arap_service.context import Context
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import AuditEntry
