@@ -140,7 +140,8 @@ class Engine:
             check_arguments=check_arguments,
             offered=offered,
         )
-        if isinstance(answer, TaskCreated):  # nothing else leaves work behind, and a permitted call must stay cheap
+        # The poller looks around every `idle` anyway; a look of its own for each task would take longer than the task.
+        if isinstance(answer, TaskCreated) and self._core.limits.poll_first < 2 * self._idle:
             self._poller.wake()
         return answer
 

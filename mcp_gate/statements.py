@@ -1,14 +1,15 @@
 """Every statement that the gate runs on its database, named. Synchronous; each works inside the caller's transaction.
 
 Writes to a task are compare-and-set on id, version and phase: no row means that somebody else was first. What to write
-is decided in `lifecycle`; when, in `store`.
+is decided in `lifecycle`; when, in `store`. The statements that every task needs are made once, since making one takes
+longer than running it.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, delete, func, insert, literal, or_, select, text, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal, or_, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from mcp_gate.events import Cause
@@ -20,7 +21,39 @@ from mcp_gate.tables import task as task_table
 from mcp_gate.tables import worker as worker_table
 
 AnyRow = Row[Any]
-_OPEN: Final = task_table.c.phase != Phase.DONE
+_TASK, _SENT = task_table.c, submission_table.c
+_OPEN: Final = _TASK.phase != Phase.DONE
+# Written out, as the partial indexes have it: at what is bound SQLite looks anew each time, to see whether one fits.
+_IS_OPEN: Final = text(f"phase <> '{Phase.DONE}'")
+_OWNED: Final = (_TASK.iss == bindparam("iss"), _TASK.sub == bindparam("sub"))
+# No name of a column, which would be taken for what is to be set.
+_THIS: Final = (_SENT.task_id == bindparam("this_task"), _SENT.generation == bindparam("this_generation"))
+
+_TASK_ROW: Final = select(task_table).where(_TASK.id == bindparam("id"))
+_OPEN_OF_DIGEST: Final = select(task_table).where(_TASK.digest == bindparam("digest"), _IS_OPEN)
+_CREATED_SINCE: Final = (
+    select(func.count()).select_from(task_table).where(*_OWNED, _TASK.created_at > bindparam("since"))
+)
+_OPEN_OF_OWNER: Final = select(func.count()).select_from(task_table).where(*_OWNED, _IS_OPEN)
+_INSERT_TASK: Final = {
+    dialect.dialect.name: dialect.insert(task_table)
+    .on_conflict_do_nothing(index_elements=[_TASK.digest], index_where=_IS_OPEN)
+    .returning(_TASK.id)
+    for dialect in (sqlite, postgresql)
+}
+_REPLACE_TASK: Final = (
+    update(task_table)
+    .where(
+        _TASK.id == bindparam("this_id"),
+        _TASK.version == bindparam("seen_version"),
+        _TASK.phase == bindparam("seen_phase"),
+    )
+    .returning(_TASK.id)
+)
+_SUBMISSION: Final = select(submission_table).where(*_THIS)
+_INSERT_SUBMISSION: Final = insert(submission_table)
+_UPDATE_SUBMISSION: Final = update(submission_table).where(*_THIS)
+_APPEND_AUDIT: Final = insert(audit)
 
 
 def _insert(connection: Connection, table: Any) -> Any:
@@ -76,19 +109,18 @@ def _columns(task: GateTask) -> dict[str, Any]:
 
 def task_row(connection: Connection, task_id: str) -> AnyRow | None:
     """The task."""
-    return connection.execute(select(task_table).where(task_table.c.id == task_id)).first()
+    return connection.execute(_TASK_ROW, {"id": task_id}).first()
 
 
 def open_task_of(connection: Connection, digest: str) -> AnyRow | None:
     """The one open task or intent of a call."""
-    return connection.execute(select(task_table).where(task_table.c.digest == digest, _OPEN)).first()
+    return connection.execute(_OPEN_OF_DIGEST, {"digest": digest}).first()
 
 
 def insert_task(connection: Connection, task: GateTask, more: dict[str, Any]) -> bool:
     """A new intent, unless the same call has an open one already (PEP-64)."""
-    statement = _insert(connection, task_table).values(id=task.id, created_at=task.created_at, **_columns(task), **more)
-    statement = statement.on_conflict_do_nothing(index_elements=[task_table.c.digest], index_where=_OPEN)
-    return connection.execute(statement.returning(task_table.c.id)).first() is not None
+    values = {"id": task.id, "created_at": task.created_at, **_columns(task), **more}
+    return connection.execute(_INSERT_TASK[connection.dialect.name], values).first() is not None
 
 
 def lock_owner(connection: Connection, owner: str) -> None:
@@ -99,28 +131,20 @@ def lock_owner(connection: Connection, owner: str) -> None:
 
 def count_created_since(connection: Connection, iss: str, sub: str, since: datetime) -> int:
     """How many intents a principal opened since then."""
-    mine = (task_table.c.iss == iss, task_table.c.sub == sub, task_table.c.created_at > since)
-    return connection.execute(select(func.count()).select_from(task_table).where(*mine)).scalar_one()
+    count: int = connection.execute(_CREATED_SINCE, {"iss": iss, "sub": sub, "since": since}).scalar_one()
+    return count
 
 
 def count_open(connection: Connection, iss: str, sub: str) -> int:
     """How many tasks of a principal are open."""
-    mine = (task_table.c.iss == iss, task_table.c.sub == sub, _OPEN)
-    return connection.execute(select(func.count()).select_from(task_table).where(*mine)).scalar_one()
+    count: int = connection.execute(_OPEN_OF_OWNER, {"iss": iss, "sub": sub}).scalar_one()
+    return count
 
 
 def replace_task(connection: Connection, before: GateTask, after: GateTask, more: dict[str, Any]) -> bool:
     """Writes `after` if the row is still at version and phase of `before`."""
-    statement = (
-        update(task_table)
-        .where(
-            task_table.c.id == before.id,
-            task_table.c.version == before.version,
-            task_table.c.phase == before.phase,
-        )
-        .values(**_columns(after), **more)
-    )
-    return connection.execute(statement.returning(task_table.c.id)).first() is not None
+    seen = {"this_id": before.id, "seen_version": before.version, "seen_phase": before.phase}
+    return connection.execute(_REPLACE_TASK, {**_columns(after), **more, **seen}).first() is not None
 
 
 def set_due(connection: Connection, task_id: str, version: int, *, next_due: datetime, attempts: int) -> None:
@@ -189,28 +213,29 @@ def purge(connection: Connection, now: datetime) -> list[TaskId]:
 # Submissions --------------------------------------------------------------------------------------------------------
 
 
+def _this(task_id: str, generation: int) -> dict[str, Any]:
+    return {"this_task": task_id, "this_generation": generation}
+
+
 def submission_row(connection: Connection, task_id: str, generation: int) -> AnyRow | None:
     """One generation's submission."""
-    at = (submission_table.c.task_id == task_id, submission_table.c.generation == generation)
-    return connection.execute(select(submission_table).where(*at)).first()
+    return connection.execute(_SUBMISSION, _this(task_id, generation)).first()
 
 
 def insert_submission(connection: Connection, values: dict[str, Any]) -> None:
     """A submission about to be sent."""
-    connection.execute(insert(submission_table).values(state=SubmissionState.SENDING, **values))
+    connection.execute(_INSERT_SUBMISSION, {"state": SubmissionState.SENDING, **values})
 
 
 def set_handle(connection: Connection, task_id: str, generation: int, *, handle: bytes, ref: str) -> None:
     """The backend's handle of a submission, first or with links that it added."""
-    at = (submission_table.c.task_id == task_id, submission_table.c.generation == generation)
     values = {"handle": handle, "handle_ref": ref, "state": SubmissionState.ACCEPTED}
-    connection.execute(update(submission_table).where(*at).values(values))
+    connection.execute(_UPDATE_SUBMISSION, {**values, **_this(task_id, generation)})
 
 
 def set_submission_state(connection: Connection, task_id: str, generation: int, state: SubmissionState) -> None:
     """What became of a submission."""
-    at = (submission_table.c.task_id == task_id, submission_table.c.generation == generation)
-    connection.execute(update(submission_table).where(*at).values(state=state))
+    connection.execute(_UPDATE_SUBMISSION, {"state": state, **_this(task_id, generation)})
 
 
 def submission_by_reference(connection: Connection, *, state_ref: str | None, handle_ref: str) -> AnyRow | None:
@@ -313,7 +338,7 @@ def consume_nonce(connection: Connection, value: str, expires_at: datetime) -> b
 
 def append_audit(connection: Connection, task_id: str, *, at: datetime, kind: str, detail: str) -> None:
     """One more line of the record; nothing ever changes or deletes one."""
-    connection.execute(insert(audit).values(task_id=task_id, at=at, kind=kind, detail=detail))
+    connection.execute(_APPEND_AUDIT, {"task_id": task_id, "at": at, "kind": kind, "detail": detail})
 
 
 def audit_of(connection: Connection, task_id: str) -> Sequence[AnyRow]:
