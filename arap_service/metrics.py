@@ -11,6 +11,7 @@ from collections import Counter as Tally
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
@@ -50,11 +51,11 @@ class Metrics:
     def __init__(self, limits: Mapping[str, int]) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        self._requests = Counter(
+        counted = partial(Counter, registry=self._registry)
+        self._requests = counted(
             "arap_http_requests",
             "Answered requests by route template, method and class of status.",
             ("route", "method", "status"),
-            registry=self._registry,
         )
         self._seconds = Histogram(
             "arap_http_request_seconds",
@@ -63,46 +64,34 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-        self._evaluations = Counter(
+        self._evaluations = counted(
             "arap_evaluations",
             "Evaluations by what was presented (nothing, approval) and by outcome.",
             ("presented", "outcome"),
-            registry=self._registry,
         )
-        self._votes = Counter(
+        self._votes = counted(
             "arap_decisions",
             "Decisions of reviewers and resolvers that counted, by outcome and by the way they came.",
             ("decision", "channel"),
-            registry=self._registry,
         )
-        self._ended = Counter(
+        self._ended = counted(
             "arap_requests_ended",
             "Access requests that ended, by status and by the rule that ended them.",
             ("status", "by"),
-            registry=self._registry,
         )
-        self._attempts = Counter(
-            "arap_callback_attempts",
-            "Attempts to deliver a callback, by what became of the delivery.",
-            ("outcome",),
-            registry=self._registry,
+        self._attempts = counted(
+            "arap_callback_attempts", "Attempts to deliver a callback, by what became of the delivery.", ("outcome",)
         )
-        self._notices = Counter(
+        self._notices = counted(
             "arap_notices",
             "Messages to people that were tried, by channel and outcome (sent, failed).",
             ("channel", "outcome"),
-            registry=self._registry,
         )
-        self._limited = Counter(
-            "arap_rate_limited",
-            "What was refused because its caller was too fast for this process, by kind.",
-            ("kind",),
-            registry=self._registry,
+        self._limited = counted(
+            "arap_rate_limited", "What this process refused because its caller was too fast, by kind.", ("kind",)
         )
-        self._provider_failures = Counter(
-            "arap_login_provider_failures",
-            "Log-ins and log-outs for which the OpenID provider gave no usable answer.",
-            registry=self._registry,
+        self._provider_failures = counted(
+            "arap_login_provider_failures", "Times that the OpenID provider gave no usable answer to a log-in or -out."
         )
         self.limits: Final = dict(limits)
         self._answers: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}

@@ -74,8 +74,7 @@ async def open_context(
     Raises:
         SettingsInvalid, PolicyInvalid, StoreUnavailable, OSError: Something is not as configured.
     """
-    rehearsal = Simulator(clock) if settings.simulator else None
-    clock = clock if rehearsal is None else rehearsal.clock
+    rehearsal, clock = _rehearsal(settings, clock)
     ring = load_ring(settings.key_file)
     policy = _policy(settings, has_upstream=upstream is not None or settings.upstream is not None)
     database = Database.open(settings.database)
@@ -108,6 +107,12 @@ async def open_context(
     )
     _rehearse(context, rehearsal)
     return context
+
+
+def _rehearsal(settings: Settings, clock: Clock) -> tuple[Simulator | None, Clock]:
+    """What rehearses, if anything does, and the clock that then counts."""
+    rehearsal = Simulator(clock) if settings.simulator else None
+    return rehearsal, clock if rehearsal is None else rehearsal.clock
 
 
 def _provider(settings: Settings, clock: Clock) -> Provider | None:

@@ -165,8 +165,7 @@ async def decide(request: Request, task_id: str) -> Response:
         reason = why_not(str(refused.extra.get("code", "")))
         notice = Notice("bad", "Your decision was not recorded", reason)
         return _page(asked, await _detail(asked, task_id), status=403, notice=notice)
-    await forget_typed(asked.ctx, asked.session)
-    return _back(asked, part)
+    return await _decided(asked, part)
 
 
 @router.post("/desk/approvals/{approval_id}/revocation", response_model=None)
@@ -198,6 +197,11 @@ def _part(asked: Visit, detail: RequestDetail) -> RequestDetail:
     if found is None:
         raise UnknownTask
     return found
+
+
+async def _decided(asked: Visit, part: RequestDetail) -> Response:
+    await forget_typed(asked.ctx, asked.session)
+    return _back(asked, part)
 
 
 async def _to_prove(asked: Visit, part: RequestDetail, typed: Typed, *, reason: str | None) -> Response:
