@@ -38,7 +38,7 @@ _RATES: Final = {
     "open_requests_per_client": _OFTEN,
     "catalog_calls_per_minute": _OFTEN,
 }
-_START_SECONDS: Final = 30
+_START_SECONDS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def target(folder: Path, *, database: str) -> Iterator[Target]:
     if not runs.ready.wait(_START_SECONDS):
         raise RuntimeError("the service did not start")
     try:
-        document = httpx2.get(f"{runs.url}/openapi.json").json()
+        document = httpx2.get(f"{runs.url}/openapi.json", timeout=_START_SECONDS).json()
         yield Target(runs.url, document, runs.headers, runs.meanwhile)
     finally:
         runs.loop.call_soon_threadsafe(runs.ended.set)
