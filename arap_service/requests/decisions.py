@@ -91,7 +91,21 @@ async def decide(
     _check_choice(choice)
     if proposed_arguments is not None:
         check_shape(decision, proposed_arguments)
-    repeatable = once(caller, idempotency_key, choice.said(task_id))
+    # A refusal is returned and raised after the commit, because its record has to stay.
+    with spanning(ctx.tracer, "arap.decide", attributes={"arap.channel": caller.channel}) as span:
+        fault = await _decided(ctx, caller, task_id, choice, key=idempotency_key)
+        _note(span, task_id, decision, fault)
+    ctx.checkpoint("decide.after_commit")
+    if fault is not None:
+        ctx.log.info("decision_refused", task_id=task_id, problem=fault.urn)
+        raise fault
+    ctx.log.info("decision_recorded", task_id=task_id, decision=decision)
+    return await detail(ctx, caller, task_id)
+
+
+async def _decided(ctx: Context, caller: Caller, task_id: str, choice: Choice, *, key: str | None) -> ArapError | None:
+    """Decide in one transaction; under the same key the same decision is made once."""
+    repeatable = once(caller, key, choice.said(task_id))
 
     def work(session: WriteSession) -> ArapError | None:
         if repeatable is not None and repeatable.is_done(session):
@@ -105,16 +119,7 @@ async def decide(
         ctx.checkpoint("decide.before_commit")
         return fault
 
-    # A refusal is returned and raised after the commit, because its record has to stay.
-    with spanning(ctx.tracer, "arap.decide", attributes={"arap.channel": caller.channel}) as span:
-        fault = await _written(ctx, work)
-        _note(span, task_id, decision, fault)
-    ctx.checkpoint("decide.after_commit")
-    if fault is not None:
-        ctx.log.info("decision_refused", task_id=task_id, problem=fault.urn)
-        raise fault
-    ctx.log.info("decision_recorded", task_id=task_id, decision=decision)
-    return await detail(ctx, caller, task_id)
+    return await _written(ctx, work)
 
 
 def _note(span: Span, task_id: str, decision: str, fault: ArapError | None) -> None:

@@ -14,7 +14,6 @@ from arap_service import audit
 from arap_service.context import Context
 from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import TaskExpired, UnknownTask
-from arap_service.domain.reasons import ReasonRule
 from arap_service.domain.revealing import Reveal, Shown, reveal
 from arap_service.domain.reviewers import Eligible, Ineligible
 from arap_service.domain.visible import visible
@@ -22,20 +21,19 @@ from arap_service.protocol.approval import pending_approval
 from arap_service.protocol.canonical import Tuple4, bound_context
 from arap_service.protocol.sealing import KeyRing
 from arap_service.records import Part, asked_of, task_seal, tuple_of
-from arap_service.requests.counting import left_wide
 from arap_service.requests.endings import latest_end
 from arap_service.requests.grounds import grounds_of
-from arap_service.requests.proposals import call_of
 from arap_service.requests.said import said_about
 from arap_service.requests.stated import told_apart
 from arap_service.requests.telling import bundle_sentence, effect_sentence, history_of, names_for
-from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, is_named, may_see
+from arap_service.requests.terms import NONE, terms_of
+from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
 from arap_service.requests.wishes import JUSTIFICATION
 from arap_service.sealed import RowSeal
 from arap_service.store import items, tasks, votes
 from arap_service.store.item_tables import TaskItem
 from arap_service.store.tables import Approval, Execution, Task, Vote
-from arap_service.views import ApprovalView, ArgumentView, ExecutionView, RequestDetail, ScopeView, StepView, VoteView
+from arap_service.views import ApprovalView, ArgumentView, ExecutionView, RequestDetail, StepView, VoteView
 
 RISKS = ("low", "medium", "high")
 # Shown by name elsewhere on the page, or of no use to a reader.
@@ -138,11 +136,7 @@ class _Told:
             why_not=None if None in open_to or not open_to else open_to[0],
             max_approved_until=None,
             pending_approval=None,
-            reason_required=frozenset(),
-            step_up=None,
-            reasons={},
-            scope=None,
-            may_propose=False,
+            **NONE,
             stated=None,
             item=0,
             item_count=task.item_count,
@@ -196,13 +190,7 @@ class _Told:
             why_not=None if refusal == "ended" else refusal,
             max_approved_until=latest_end(part, now=self.now) if pending else None,
             pending_approval=self._pending_approval() if pending else None,
-            reason_required=frozenset(template["reason_required"]),
-            step_up=template.get("step_up"),
-            standing_days=self._standing_days(caller, decider),
-            is_emergency=template.get("emergency") is not None,
-            may_propose=pending and bool(template.get("reveal_reason")) and call_of(part, asked) is not None,
-            scope=_scope(template, self.board, approval),
-            reasons={decision: ReasonRule(**rule) for decision, rule in template.get("reasons", {}).items()},
+            **terms_of(part, self.board, caller, decider, asked=asked, approval=approval),
         )
 
     def _course(self) -> dict[str, Any]:
@@ -265,13 +253,6 @@ class _Told:
         template = self.part.own.template
         proposed = self.seal.open_at(f"vote:{vote.id}:proposed_sealed", vote.proposed_sealed)
         return _views(reveal(proposed, allowed=template["reveal"], mask=template["mask"]).shown)
-
-    def _standing_days(self, caller: Caller, decider: Decider) -> int:
-        """How long a rule may last that the caller could propose from this request; 0 where he cannot."""
-        own = self.part.own
-        is_open = own.status == "approved" and not own.template.get("emergency")
-        is_his = caller.may(Scope.APPROVAL_RESOLVE) and is_named(self.board, decider)
-        return int(own.template.get("standing_days", 0)) if is_open and is_his else 0
 
     def _pending_approval(self) -> Mapping[str, Any] | None:
         task = self.part.task
@@ -373,14 +354,6 @@ def _approval(row: Approval) -> ApprovalView:
         status=row.status,
         may_vary=tuple((row.scope or {}).get("may_vary", ())),
     )
-
-
-def _scope(template: Mapping[str, Any], board: Board, approval: Approval | None) -> ScopeView | None:
-    widened = template.get("scope")
-    if widened is None:
-        return None
-    granted = None if approval is None else tuple((approval.scope or {}).get("may_vary", ()))
-    return ScopeView(words=widened["words"], may_vary=left_wide(template, board.votes) if granted is None else granted)
 
 
 def _execution(row: Execution) -> ExecutionView:
