@@ -49,7 +49,8 @@ class ArgumentView:
 class StepView:
     """One step of the workflow and how far it has come; `status` is later, waiting, completed or ended.
 
-    `after` are the titles of the steps that it waits for, or has waited for.
+    `after` are the titles of the steps that it waits for, or has waited for. `deadline` is when it ends the request
+    unless it is complete, `escalated_at` when further people were asked.
     """
 
     id: str
@@ -59,11 +60,15 @@ class StepView:
     denials: int
     status: str
     after: tuple[str, ...] = ()
+    deadline: datetime | None = None
+    escalated_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteView:
     """One decision that was made; `voter` is a name, `kind` one of person, resolver, evaluator.
+
+    `in_place_of` is the name of the person whose deputy decided.
 
     `proposed` are the arguments that a denial proposes instead, value by value.
     """
@@ -75,6 +80,7 @@ class VoteView:
     decision: str
     reason: str | None
     proposed: tuple[ArgumentView, ...] = ()
+    in_place_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Final
 
 from arap_service.context import Context
 from arap_service.requests.decisions import expire_if_due
-from arap_service.store import tasks
+from arap_service.store import notices, steps, tasks
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Tombstone
 
@@ -34,6 +34,24 @@ async def expire_due(ctx: Context) -> int:
     return count
 
 
+async def keep_step_times(ctx: Context) -> int:
+    """Remind, ask further people and end what waited too long; how many requests this instance looked at."""
+    count = 0
+    while due := await ctx.database.read(lambda session: steps.tasks_with_due(session, now=ctx.clock(), limit=_BATCH)):
+        for task_id in due:
+            await ctx.database.write(partial(_keep_time, ctx, task_id=task_id))
+        count += len(due)
+    return count
+
+
+def _keep_time(ctx: Context, session: WriteSession, *, task_id: str) -> None:
+    task, now = tasks.find_task(session, task_id, for_update=True), ctx.clock()
+    if task is not None:
+        steps.take_due(session, task, now=now) if task.status != "pending" else expire_if_due(
+            ctx, session, task, now=now
+        )
+
+
 def _expire(ctx: Context, session: WriteSession, *, task_id: str) -> bool:
     task = tasks.find_task(session, task_id)
     return task is not None and expire_if_due(ctx, session, task, now=ctx.clock())
@@ -47,6 +65,8 @@ async def purge_due(ctx: Context) -> int:
     await ctx.database.write(
         lambda session: tasks.forget_old(session, now=ctx.clock(), denials_before=ctx.clock() - DENIAL_GRACE)
     )
+    told_before = ctx.clock() - timedelta(days=ctx.settings.notifications.keep_days)
+    await ctx.database.write(lambda session: notices.forget_notices(session, before=told_before))
     return count
 
 

@@ -14,6 +14,7 @@ from arap_service.domain.behaviours import Act
 from arap_service.domain.catalogs import Catalog, CatalogField
 from arap_service.domain.reasons import ReasonRule
 from arap_service.domain.scopes import Scope
+from arap_service.domain.timing import Timing
 from arap_service.domain.tool_calls import UNBOUND, flaw_of, hides_arguments, is_bound
 from arap_service.domain.workflow import Evaluation, Voice
 from arap_service.protocol.canonical import TOOL_CALL
@@ -102,6 +103,7 @@ class Step:
     after: frozenset[str] = frozenset()
     relations: frozenset[Relation] = frozenset()
     who: str | None = None
+    timing: Timing = field(default_factory=Timing)
     bonds: frozenset[str] = frozenset()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from arap_service.domain.appointing import Relation
 from arap_service.domain.catalog_load import Path, Report
 from arap_service.domain.policy import Step
+from arap_service.domain.timing import Escalation, Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,48 @@ class StepReader:
             after=frozenset(step.get("after", [])),
             relations=frozenset(Relation(each["of"], each["is"]) for each in step.get("relations", [])),
             who=step.get("who"),
+            timing=_timing(step),
         )
 
     def _check(self, step: Mapping[str, Any], path: Path) -> None:
         for index, group in enumerate(step.get("groups", [])):
             if self.groups is not None and group not in self.groups:
                 self.report("no group has this name", *path, "groups", index)
+        for index, group in enumerate(step.get("escalate", {}).get("groups", [])):
+            if self.groups is not None and group not in self.groups:
+                self.report("no group has this name", *path, "escalate", "groups", index)
+        self._check_timing(step, path)
         if "who" in step:
             self.check(step["who"], (*path, "who"))
         named = len(step.get("people", [])) + len(step.get("resolvers", []))
         # How many are in a group, bear a relation or are named by an expression shows only later.
         if not {"groups", "relations", "who"}.intersection(step) and named < step.get("quorum", 1):
             self.report("the step names fewer deciders than its quorum", *path, "quorum")
+
+    def _check_timing(self, step: Mapping[str, Any], path: Path) -> None:
+        escalate: Mapping[str, Any] = step.get("escalate", {})
+        deadline, then = step.get("deadline_seconds"), step.get("on_deadline")
+        if then is not None and deadline is None:
+            self.report("there is no deadline_seconds", *path, "on_deadline")
+        if then == "escalate" and not escalate:
+            self.report("escalate says to whom", *path, "on_deadline")
+        if escalate and "after_seconds" not in escalate and then != "escalate":
+            self.report("after_seconds says when", *path, "escalate")
+        early = [*step.get("remind_seconds", []), escalate.get("after_seconds", 0)]
+        if deadline is not None and then != "escalate" and max(early) >= deadline:
+            self.report("the step is over before it reminds or escalates", *path, "deadline_seconds")
+
+
+def _timing(step: Mapping[str, Any]) -> Timing:
+    to = step.get("escalate")
+    return Timing(
+        remind_seconds=tuple(sorted(step.get("remind_seconds", []))),
+        escalate=None
+        if to is None
+        else Escalation(to.get("after_seconds"), frozenset(to.get("groups", [])), frozenset(to.get("people", []))),
+        deadline_seconds=step.get("deadline_seconds"),
+        on_deadline=step.get("on_deadline", "expire"),
+    )
 
 
 def _check_order(steps: Sequence[Mapping[str, Any]], report: Report, path: Path) -> None:

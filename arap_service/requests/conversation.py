@@ -220,12 +220,12 @@ async def _as_reviewer(ctx: Context, caller: Caller, task_id: str, work: Work) -
         task, now = tasks.find_task(session, task_id, for_update=True), ctx.clock()
         if task is None or now >= task.expires_at:
             return UnknownTask()
+        expire_if_due(ctx, session, task, now=now)
         decider, board = decider_of(session, caller, grounds_of(ctx)), board_of(session, task)
         if not may_see(caller, board, decider):
             return UnknownTask()
         if not caller.may(Scope.APPROVAL_RESOLVE):
             return Forbidden(scope=Scope.APPROVAL_RESOLVE)
-        expire_if_due(ctx, session, task, now=now)
         if task.status != "pending":
             return InvalidTaskState("The request has ended.", current=task.status, version=task.version)
         parts = [Part(task)]

@@ -47,6 +47,7 @@ from arap_service.requests.endings import (
 from arap_service.requests.grounds import grounds_of
 from arap_service.requests.once import once
 from arap_service.requests.proposals import call_of, check_shape, proposal_fault
+from arap_service.requests.step_times import keep_time
 from arap_service.requests.voters import Board, Decider, board_of, decider_of, eligibility, may_see
 from arap_service.store import items, tasks, votes
 from arap_service.store.database import WriteSession
@@ -160,12 +161,12 @@ def _decide(ctx: Context, session: WriteSession, caller: Caller, task_id: str, c
     task = tasks.find_task(session, task_id, for_update=True)
     if task is None or now >= task.expires_at:
         return UnknownTask()
+    is_late = expire_if_due(ctx, session, task, now=now)  # before anything is judged: it may let others speak
     decider, board = decider_of(session, caller, grounds_of(ctx)), board_of(session, task)
     if not may_see(caller, board, decider):
         return UnknownTask()
     if not caller.may(Scope.APPROVAL_RESOLVE):
         return refuse(session, task, decider, "missing_scope", Forbidden(scope=Scope.APPROVAL_RESOLVE), now=now)
-    is_late = expire_if_due(ctx, session, task, now=now)
     part = find_part(session, task, choice.item)
     if part is None or not may_see(caller, board.of(part.item), decider):
         return InvalidRequest("The item is to be named: one of this request, counted from 1.", pointer="/item")
@@ -239,11 +240,15 @@ def refuse(
 
 
 def expire_if_due(ctx: Context, session: WriteSession, task: Task, *, now: datetime) -> bool:
-    """Expire what of a task has passed its deadline although no sweeper came by; whether anything has by that."""
-    if task.status != "pending" or now < task.pending_until:
+    """Do to a task what the clock says although no sweeper came by; whether anything has ended by that."""
+    if task.status != "pending":
         return False
-    ended = end(ctx, session, task, Expire(), Cause("system", "deadline"), now=now)
-    return not isinstance(ended, Refused | None)
+    is_over = False
+    if now >= task.pending_until:
+        is_over = not isinstance(
+            end(ctx, session, task, Expire(), Cause("system", "deadline"), now=now), Refused | None
+        )
+    return keep_time(ctx, session, task, now=now) or is_over
 
 
 async def revoke(ctx: Context, caller: Caller, approval_id: str, *, reason: str) -> RequestDetail:

@@ -16,6 +16,7 @@ from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import TaskExpired, UnknownTask
 from arap_service.domain.revealing import Reveal, Shown, reveal
 from arap_service.domain.reviewers import Eligible, Ineligible
+from arap_service.domain.timing import deadline_of, timing_of
 from arap_service.domain.visible import visible
 from arap_service.protocol.approval import pending_approval
 from arap_service.protocol.canonical import Tuple4, bound_context
@@ -32,7 +33,7 @@ from arap_service.requests.wishes import JUSTIFICATION
 from arap_service.sealed import RowSeal
 from arap_service.store import items, tasks, votes
 from arap_service.store.item_tables import TaskItem
-from arap_service.store.tables import Approval, Execution, Task, Vote
+from arap_service.store.tables import Approval, Execution, StepState, Task, Vote
 from arap_service.views import ApprovalView, ArgumentView, ExecutionView, RequestDetail, StepView, VoteView
 
 RISKS = ("low", "medium", "high")
@@ -85,12 +86,18 @@ def why_not(caller: Caller, part: Part, board: Board, decider: Decider, *, now: 
     """The code of the reason why the caller may not decide now; None when he may."""
     if part.own.status != "pending":
         return "ended"
-    if now >= part.own.pending_until:
+    if now >= part.own.pending_until or any(_is_over(state, now) for state in board.steps):
         return "deadline_passed"
     if not caller.may(Scope.APPROVAL_RESOLVE):
         return "missing_scope"
     found: Eligible | Ineligible = eligibility(part.task, board, decider)
     return found.reason if isinstance(found, Ineligible) else None
+
+
+def _is_over(state: StepState, now: datetime) -> bool:
+    """Whether the step has run out, which ends the request as soon as anybody looks at the clock."""
+    end = deadline_of(timing_of(state.timing), state.opened_at) if state.status == "waiting" else None
+    return end is not None and now >= end
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +224,8 @@ class _Told:
                 denials=self._said(step.step_id, "deny"),
                 status="later" if step.status == "waiting" and step.opened_at is None else step.status,
                 after=tuple(titles[name] for name in step.after),
+                deadline=deadline_of(timing_of(step.timing), step.opened_at) if step.status == "waiting" else None,
+                escalated_at=step.escalated_at,
             )
             for step in self.board.steps
         ]

@@ -29,6 +29,7 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "item_cancelled": "Withdrawn",
         "item_expired": "Ran out of time without a decision",
         "item_failed": "Could not be handled",
+        "step_escalated": "Asked further people, since nobody had decided",
         "approval_revoked": "Took the approval back",
         "emergency_used": "Used in an emergency: somebody has to look at it afterwards",
         "emergency_reviewed": "Looked at the emergency afterwards",

@@ -28,6 +28,7 @@ import arap_service.store.notice_tables
 import arap_service.store.people_tables
 import arap_service.store.review_tables
 import arap_service.store.rule_tables
+import arap_service.store.step_tables
 from alembic import command
 from arap_service.store.database import StoreUnavailable, parse_url, patience, prepare_file, unavailable, use_wal
 from arap_service.store.tables import Row

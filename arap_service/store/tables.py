@@ -200,6 +200,8 @@ class StepState(Row, table=True):
     after: list[str] = Field(default_factory=list, sa_type=JSON, sa_column_kwargs={"server_default": text("'[]'")})
     opened_at: datetime | None = None  # None while it waits for the steps of `after`
     who: str | None = None  # the expression that names deciders
+    timing: dict[str, Any] | None = Field(default=None, sa_type=JSON)  # when it reminds, escalates and ends
+    escalated_at: datetime | None = None
 
 
 class StepVoice(Row, table=True):

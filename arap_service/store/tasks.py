@@ -14,6 +14,7 @@ from sqlmodel import select as select_rows
 
 from arap_service.store.database import WriteSession
 from arap_service.store.form_tables import FilledForm
+from arap_service.store.item_tables import TaskItem
 from arap_service.store.review_tables import EmergencyReview
 from arap_service.store.tables import (
     Approval,
@@ -136,6 +137,13 @@ def open_step(session: WriteSession, task_id: str, *, item: int, step_id: str, a
         .where(col(StepState.task_id) == task_id, col(StepState.item) == item, col(StepState.step_id) == step_id)
         .values(opened_at=at)
     )
+
+
+def cut_pending(session: WriteSession, task_id: str, *, item: int, at: datetime) -> None:
+    """Bring the deadline of a request, or of one item of it, forward to a moment."""
+    table: Any = TaskItem if item else Task
+    key = [col(TaskItem.task_id) == task_id, col(TaskItem.item) == item] if item else [col(Task.id) == task_id]
+    session.execute(update(table).where(*key, col(table.pending_until) > at).values(pending_until=at))
 
 
 def end_approval(

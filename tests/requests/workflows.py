@@ -27,10 +27,13 @@ def rules_of(*steps: str, more: str = "", template: str = "") -> str:
 
 
 @asynccontextmanager
-async def open_workflow(folder: Path, database: str, clock: FakeClock, rules: str) -> AsyncIterator[World]:
-    """A world on a migrated database with these rules."""
+async def open_workflow(
+    folder: Path, database: str, clock: FakeClock, rules: str, *, channels: bool = False
+) -> AsyncIterator[World]:
+    """A world on a migrated database with these rules; with `channels` people can be told."""
     load_policy(rules)
-    given = settings_for(folder, database=database, policy=rules)
+    told = {"notifications": {"channels": {"room": {"url": "json://127.0.0.1"}}}} if channels else {}
+    given = settings_for(folder, database=database, policy=rules, **told)
     async with service_context(given, clock=clock, outbound=Outbound(resolver=public)) as ctx:
         yield World(ctx, clock)
 
