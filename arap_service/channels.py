@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import anyio
@@ -95,7 +95,7 @@ def _service(address: str, channel: ChannelSettings) -> apprise.NotifyBase | Non
 
 
 def _handed_over(service: apprise.NotifyBase, message: Message) -> bool:
-    formats = service.notify_format
+    formats: Any = service.notify_format  # a tuple where a service has a choice
     preferred = formats[0] if isinstance(formats, tuple) else formats
     is_html = preferred == apprise.NotifyFormat.HTML
     try:

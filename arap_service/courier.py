@@ -34,9 +34,11 @@ from arap_service.domain.delivery import (
     Unreachable,
     after_attempt,
 )
+from arap_service.domain.notices import NoticeKind
 from arap_service.outbound import DeliveryFailed, DestinationRefused
 from arap_service.protocol.callback import sign
 from arap_service.protocol.sealing import DataKey, SealBroken
+from arap_service.requests.announcing import announce
 from arap_service.settings_parts import Authenticated
 from arap_service.store.database import WriteSession
 from arap_service.store.deliveries import (
@@ -193,7 +195,9 @@ class Courier:
             created_at=delivery.restarted_at or delivery.created_at,
         )
         decision = after_attempt(state, outcome, now=now, jitter=self._jitter())
-        await self._ctx.database.write(lambda session: _recorded(session, delivery, outcome, decision, now=now))
+        await self._ctx.database.write(
+            lambda session: _recorded(self._ctx, session, delivery, outcome, decision, now=now)
+        )
         self._ctx.metrics.attempted(_status(decision).value)
         self._ctx.log.info(
             "callback_attempted",
@@ -206,7 +210,7 @@ class Courier:
 
 
 def _recorded(
-    session: WriteSession, delivery: Delivery, outcome: Outcome, decision: Decision, *, now: datetime
+    ctx: Context, session: WriteSession, delivery: Delivery, outcome: Outcome, decision: Decision, *, now: datetime
 ) -> None:
     status = _status(decision)
     error = _error(outcome)
@@ -234,6 +238,10 @@ def _recorded(
     )
     if isinstance(outcome, Answered) and status is DeliveryStatus.DISABLED:
         silence(session, delivery, now=now)
+    operators = ctx.settings.desk.operators
+    if operators and status is DeliveryStatus.DEAD:
+        task, kind = task_of_delivery(session, delivery), NoticeKind.DELIVERY_FAILED
+        announce(ctx, session, kind, task, now=now, about=delivery.id, groups=operators)
     if is_final:
         detail: dict[str, JsonValue] = {
             "delivery": delivery.id,

@@ -5,7 +5,7 @@ allows it. What is taken from a request has its hidden characters written out, s
 that a mail program would make a link of. Nothing is sent here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import cache
@@ -14,7 +14,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from arap_service.domain.notices import TO_DECIDERS, Message, NoticeKind
+from arap_service.domain.notices import TO_DECIDERS, TO_REQUESTERS, Message, NoticeKind
 from arap_service.domain.visible import visible
 from arap_service.protocol.sealing import KeyRing
 from arap_service.records import Part, task_seal
@@ -25,6 +25,8 @@ from arap_service.web import words
 from arap_service.web.rendering import template_folder
 
 _LONGEST: Final = 400
+PLACES: Final[Mapping[str, str]] = {"review_due": "/desk/reviews", "delivery_failed": "/desk/deliveries"}
+"""Pages that are about many requests; the other kinds are told with the page of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def line_of(told: Announcement, task: Task | None, *, base: str, ring: KeyRing) 
     """What may be said of an announcement; `task` is what it is about, None for what is about no request."""
     kind = NoticeKind(told.kind)
     if task is None:
-        return Line(kind, "", "", base + "/desk")
+        return Line(kind, "", "", base + PLACES.get(kind, "/desk"))
     single = not task.item_count
     title = str(task.template["title"]) if single else "Several things together"
     sentence = None
@@ -55,7 +57,7 @@ def line_of(told: Announcement, task: Task | None, *, base: str, ring: KeyRing) 
         kind,
         visible(title),
         task.status,
-        f"{base}/desk/requests/{task.id}",
+        base + (PLACES.get(kind) or f"/desk/{'my' if kind in TO_REQUESTERS else 'requests'}/{task.id}"),
         sentence,
         task.pending_until if kind in TO_DECIDERS else None,
     )

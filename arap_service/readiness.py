@@ -1,4 +1,4 @@
-"""How the parts of a running service are: database, tables, keys, rules, courier; each with its state.
+"""How the parts of a running service are: database, tables, keys, rules, courier, notices; each with its state.
 
 Looks and judges; who is told is decided in `api/health.py`. Bounds on what counts as a backlog stand here.
 """
@@ -13,8 +13,9 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from arap_service.context import Context
 from arap_service.keys import Use
-from arap_service.store import migrate, operation
+from arap_service.store import migrate, notices, operation
 from arap_service.store.database import ReadSession, StoreUnavailable
+from arap_service.store.notices import NoticeBacklog
 from arap_service.store.operation import Backlog
 
 MOST_SECONDS: Final = 5.0
@@ -83,12 +84,12 @@ async def _stored(ctx: Context) -> dict[str, Part]:
     now = ctx.clock()
     head = await anyio.to_thread.run_sync(migrate.head)
 
-    def work(session: ReadSession) -> tuple[str | None, frozenset[str], Backlog]:
-        found = operation.revision(session)
-        return found, operation.signing_uses(session, now=now), operation.backlog(session)
+    def work(session: ReadSession) -> tuple[str | None, frozenset[str], Backlog, NoticeBacklog]:
+        found, uses = operation.revision(session), operation.signing_uses(session, now=now)
+        return found, uses, operation.backlog(session), notices.notice_backlog(session)
 
     try:
-        revision, uses, backlog = await ctx.database.look(work, seconds=MOST_SECONDS)
+        revision, uses, backlog, told = await ctx.database.look(work, seconds=MOST_SECONDS)
     except StoreUnavailable as error:
         return _without_database(error.reason)
     except (OperationalError, ProgrammingError):  # of a missing table SQLite says the one, PostgreSQL the other
@@ -99,6 +100,7 @@ async def _stored(ctx: Context) -> dict[str, Part]:
         "migrations": Part(state=State.OK, version=revision) if revision == head else _failed("other_release"),
         "keys": _failed("none_signs_" + "_".join(keyless)) if keyless else Part(state=State.OK),
         "courier": _courier(backlog, seconds=_age(ctx, backlog)),
+        "notices": _notices(told),
     }
 
 
@@ -113,6 +115,15 @@ def _courier(backlog: Backlog, *, seconds: int) -> Part:
     )
 
 
+def _notices(told: NoticeBacklog) -> Part:
+    return Part(
+        state=State.DEGRADED if told.failing else State.OK,
+        reason="failing" if told.failing else None,
+        waiting=told.waiting,
+        dead=told.dead,
+    )
+
+
 def _age(ctx: Context, backlog: Backlog) -> int:
     return 0 if backlog.oldest is None else max(0, int((ctx.clock() - backlog.oldest).total_seconds()))
 
@@ -123,4 +134,4 @@ def _failed(reason: str) -> Part:
 
 def _without_database(reason: str) -> dict[str, Part]:
     unknown = Part(state=State.UNKNOWN)
-    return {"database": _failed(reason), "migrations": unknown, "keys": unknown, "courier": unknown}
+    return {"database": _failed(reason), "migrations": unknown, "keys": unknown, "courier": unknown, "notices": unknown}

@@ -24,6 +24,13 @@ def dead_notices(session: Session, *, since: datetime) -> int:
     return int(session.execute(select(func.count()).select_from(found.subquery())).scalar_one())
 
 
+def failing_notices(session: Session) -> int:
+    """How many notices have failed and wait to be tried again; above `MOST` it stops counting."""
+    is_failing = (col(Notice.status) == "pending", col(Notice.last_error).is_not(None))
+    found = select(col(Notice.id)).where(*is_failing).limit(MOST + 1)
+    return int(session.execute(select(func.count()).select_from(found.subquery())).scalar_one())
+
+
 def unsigned_since(session: Session) -> datetime | None:
     """When the newest checkpoint was signed, if there are entries that it does not cover; else None."""
     last = last_checkpoint(session)

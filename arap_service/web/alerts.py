@@ -43,6 +43,9 @@ def _found(ctx: Context, session: Session, *, now: datetime) -> list[Alert]:
     if lost := trouble.dead_notices(session, since=now - RECENT):
         text = f"{_many(lost, 'notice', 'to people')} given up in the last week."
         found.append(Alert(text, "/desk/notices"))
+    if failing := trouble.failing_notices(session):
+        text = f"{_many(failing, 'notice', 'to people')} refused and will be tried again."
+        found.append(Alert(text, "/desk/notices?show=pending"))
     signed = trouble.unsigned_since(session)
     if signed is not None and now - signed > timedelta(seconds=_LATE * ctx.settings.limits.checkpoint_seconds):
         found.append(Alert("The audit trail has grown, but nobody has signed it for too long."))

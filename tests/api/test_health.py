@@ -48,6 +48,7 @@ async def test_a_service_in_order_says_so_part_by_part_without_authentication(bo
                 "migrations": {"state": "ok", "version": migrate.head()},
                 "keys": {"state": "ok"},
                 "courier": {"state": "ok", "waiting": 0, "dead": 0, "oldest_seconds": 0},
+                "notices": {"state": "ok", "waiting": 0, "dead": 0},
                 "policy": {"state": "ok", "version": version},
             },
         },
@@ -67,6 +68,7 @@ async def test_an_absent_database_is_the_reason_and_what_it_would_have_told_is_u
         "migrations": "unknown",
         "keys": "unknown",
         "courier": "unknown",
+        "notices": "unknown",
         "policy": "ok",
     }
 
