@@ -67,8 +67,6 @@ async def purge_due(ctx: Context) -> int:
     )
     told_before = ctx.clock() - timedelta(days=ctx.settings.notifications.keep_days)
     await ctx.database.write(lambda session: notices.forget_notices(session, before=told_before))
-    told_before = ctx.clock() - timedelta(days=ctx.settings.notifications.keep_days)
-    await ctx.database.write(lambda session: notices.forget_notices(session, before=told_before))
     return count
 
 
