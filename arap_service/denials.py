@@ -31,6 +31,7 @@ from arap_service.protocol.canonical import (
 from arap_service.records import new_denial
 from arap_service.short_tokens import RESERVE, is_readable, sign_short
 from arap_service.store.database import StoreUnavailable, WriteSession
+from arap_service.store.rows import add_row
 from arap_service.store.tables import Denial
 
 
@@ -126,7 +127,7 @@ def plain_denial(ctx: Context, reason: str, **members: Any) -> dict[str, Any]:
 def record_offer(session: WriteSession, offer: Offer) -> None:
     """Store the denial and its audit entry within the caller's transaction."""
     row = offer.row
-    session.add(row)
+    add_row(session, row)
     audit.append(
         session,
         row.evaluation_id,

@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
-from sqlalchemy import update
+from sqlalchemy import bindparam, update
 from sqlmodel import Session, col, select
 
 from arap_service.store.conversation_tables import Claim, Comment, Question
 from arap_service.store.database import WriteSession
+
+_ASKED: Final = (  # made once, since making it takes longer than running it
+    select(col(Question.id)).where(col(Question.task_id) == bindparam("task_id"), col(Question.answered_at).is_(None))
+)
 
 
 def questions_of(session: Session, task_id: str) -> Sequence[Question]:
@@ -20,6 +25,11 @@ def open_question(session: Session, task_id: str) -> Question | None:
     return session.exec(
         select(Question).where(Question.task_id == task_id, col(Question.answered_at).is_(None))
     ).one_or_none()
+
+
+def is_asked(session: Session, task_id: str) -> bool:
+    """Whether a question that has been flushed waits for its answer; every poll asks."""
+    return session.connection().execute(_ASKED, {"task_id": task_id}).first() is not None
 
 
 def answer_question(session: WriteSession, question_id: str, *, by: str, at: datetime, sealed: bytes) -> None:

@@ -29,3 +29,9 @@ def add_rows(session: WriteSession, kind: type[Row], rows: Sequence[Mapping[str,
     """Insert `rows`, which have the same columns, at once; what they refer to has been flushed."""
     if rows:
         session.connection().execute(_insert_of(kind), rows)
+
+
+def add_row(session: WriteSession, row: Row) -> None:
+    """Insert what `row` holds; the session never hears of the object."""
+    kind = type(row)
+    add_rows(session, kind, [{column.key: getattr(row, column.key) for column in table_of(kind).columns}])
