@@ -32,6 +32,7 @@ from arap_service.directory import read_people
 from arap_service.domain.policy_load import load_policy
 from arap_service.policy_check import read_case
 from arap_service.settings import load_settings as load_service
+from mcp_gate.conformance.control import read_control
 from mcp_gate.settings import load_settings as load_gate
 from tests.crash.processes import is_held, until_now
 
@@ -42,6 +43,7 @@ _LOADERS: Final[tuple[tuple[str, Callable[[Path], object]], ...]] = (
     (".case.yaml", lambda path: read_case(path.read_text(encoding="utf-8"))),
     (".rules.yaml", lambda path: load_policy(path.read_text(encoding="utf-8"))),
     ("people.yaml", read_people),
+    ("control.yaml", read_control),
     ("gate.yaml", load_gate),
     (".gate.yaml", load_gate),
     ("arap.yaml", load_service),

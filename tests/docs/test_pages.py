@@ -6,7 +6,7 @@ import pytest
 
 from tests.docs.pages import DOCS, Guide, blocks, load
 
-RUN_HERE = {"operating.md", "policy.md", "gate.md"}
+RUN_HERE = {"conformance.md", "operating.md", "policy.md", "gate.md"}
 RUN_ELSEWHERE = {"clients.md": "tests/node/test_clients.py", "simulator.md": "tests/simulator/test_documentation.py"}
 NOTHING_TO_RUN = {"architecture.md", "arap-conformance.md", "security.md", "spec-feedback.md"}
 
