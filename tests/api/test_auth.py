@@ -61,6 +61,32 @@ async def test_token_gives_its_caller_with_scopes_and_actors(authenticator: Auth
     assert caller.principal == f"{ISSUER}|agent-7"
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("ways", "claims", "seconds_ago"),
+    [
+        ((), {}, None),
+        ((), {"auth_time": 60}, 60),
+        ((), {"auth_time": -20}, 0),
+        ((), {"auth_time": -31}, None),
+        (("phr",), {"auth_time": 60}, None),
+        (("phr",), {"auth_time": 60, "acr": "pwd"}, None),
+        (("phr", "phrh"), {"auth_time": 60, "acr": "phr"}, 60),
+        (("phr",), {"acr": "phr"}, None),
+    ],
+)
+async def test_when_a_person_proved_himself_counts_if_he_did_so_in_a_way_that_counts(
+    signer: ECKey, clock: FakeClock, ways: tuple[str, ...], claims: dict[str, Any], seconds_ago: int | None
+) -> None:
+    """RFC 9068, section 2.2.1; RFC 9470. What is a little in the future is now, since clocks differ."""
+    known = replace(trust_in({ISSUER: FixedKeys(signer)}), acrs={ISSUER: frozenset(ways)})
+    said = {name: value for name, value in claims.items() if name != "auth_time"}
+    if "auth_time" in claims:
+        said["auth_time"] = int(clock().timestamp()) - claims["auth_time"]
+    caller = await Authenticator(known, clock=clock).caller(signed(signer, access_claims(**said)))
+    assert caller.proved_at == (None if seconds_ago is None else clock() - timedelta(seconds=seconds_ago))
+
+
 @pytest.mark.parametrize(
     "forge",
     [

@@ -71,5 +71,5 @@ def test_every_command_of_the_page_does_what_it_says(tmp_path: Path) -> None:
     assert "are whole" in audited
     (revoked,) = (text for command, text in printed_by.items() if "revoke_all" in command)
     assert revoked.startswith("revoked apr_"), revoked
-    (imported,) = (text for command, text in printed_by.items() if "people import" in command)
+    (imported,) = (text for command, text in printed_by.items() if "people import people.yaml" in command)
     assert "Account maria is ready" in imported
