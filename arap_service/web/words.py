@@ -193,6 +193,8 @@ def pointer(value: str) -> str:
 
 def member(value: str) -> str:
     """A member of what was asked that may vary: `/context/cost_centre` becomes `cost_centre`."""
+    if value == "/context/arguments_hash":
+        return "the values of the call"
     part, _, rest = value.removeprefix("/").partition("/")
     inner = rest.removeprefix("properties/")
     if part == "context":
