@@ -22,6 +22,7 @@ import typer
 from arap_service import (
     commands_audit,
     commands_deliveries,
+    commands_notify,
     commands_operation,
     commands_people,
     commands_rules,
@@ -55,6 +56,7 @@ for name, group in (("account", account), ("people", commands_people.app), ("pol
     app.add_typer(group, name=name)
 app.add_typer(commands_audit.app, name="audit")
 app.add_typer(commands_deliveries.app, name="deliveries")
+app.add_typer(commands_notify.app, name="notify")
 app.add_typer(commands_rules.rules_app, name="rules")
 app.add_typer(commands_rules.reviews_app, name="reviews")
 app.command("simulate")(commands_simulator.simulate)

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
+from arap_service.channels import fault_of
 from arap_service.domain.appointing import MANAGER, Relation
 from arap_service.domain.callers import Scope
 from arap_service.domain.policy import Policy, Step
@@ -72,7 +73,19 @@ async def diagnose(settings: Settings, *, config: Path, clock: Clock, get: Get, 
     found += [finding async for finding in _issuers(settings, clock=clock, get=get)]
     found += [finding async for finding in _provider(settings, clock=clock, get=get)]
     found += [finding async for finding in _callbacks(settings, outbound)]
-    return [*found, *_weak(settings)]
+    return [*found, *_channels(settings), *_weak(settings)]
+
+
+def _channels(settings: Settings) -> Iterator[Finding]:
+    """Whether the addresses of channels are understood; whether they are right shows a message that arrives."""
+    for name, channel in settings.notifications.channels.items():
+        fault, check = fault_of(channel), f"notifications.channels.{name}"
+        if fault is None:
+            yield Finding(check, State.OK, f"its address is understood; try it with arap notify test {name}")
+        elif fault == "address":
+            yield Finding(check, State.FAILED, "its address is none that Apprise understands", "correct it")
+        else:
+            yield Finding(check, State.FAILED, "its url_file cannot be read", "correct its path or its mode")
 
 
 def _files(settings: Settings, config: Path) -> Iterator[Finding]:
@@ -98,7 +111,8 @@ def _holds_secrets(settings: Settings) -> bool:
     clients, upstream = settings.builtin_issuer.clients, settings.upstream
     is_secret_upstream = upstream is not None and (upstream.bearer is not None or upstream.client is not None)
     is_secret_login = settings.login.oidc is not None and settings.login.oidc.client_secret is not None
-    has_receivers = is_secret_login or bool(settings.callbacks) or bool(settings.subscriptions)
+    has_channels = any(channel.url is not None for channel in settings.notifications.channels.values())
+    has_receivers = has_channels or is_secret_login or bool(settings.callbacks) or bool(settings.subscriptions)
     return has_receivers or is_secret_upstream or any(client.secret is not None for client in clients)
 
 
