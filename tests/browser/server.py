@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import uvicorn
@@ -59,15 +60,16 @@ class RunningDesk:
 
 
 @contextmanager
-def running_desk(folder: Path) -> Iterator[RunningDesk]:
-    """Serve the desk until the block ends; the port is whatever the system gives."""
+def running_desk(folder: Path, *, policy: str = POLICY, **changes: Any) -> Iterator[RunningDesk]:
+    """Serve the desk until the block ends; the port is whatever the system gives, `changes` go into the settings."""
     database = f"sqlite:///{folder / 'desk.db'}"
     upgrade(database)
     clock = FakeClock()
     with socket.socket() as listening, start_blocking_portal() as portal:
         listening.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        settings = settings_for(folder, database=database, policy=POLICY, identifier=url, insecure_loopback=True)
+        own = {"identifier": url, "insecure_loopback": True}
+        settings = settings_for(folder, database=database, policy=policy, **own, **changes)
         listening.listen()  # from here on connections wait until the server takes them
         with portal.wrap_async_context_manager(service_context(settings, clock=clock)) as context:
             server = uvicorn.Server(uvicorn.Config(app_for(context), lifespan="off", log_level="warning"))

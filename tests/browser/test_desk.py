@@ -57,7 +57,7 @@ def visit(chromium_browser: Browser, desk: RunningDesk) -> Iterator[Visit]:
             page.goto("/desk")
             page.get_by_label("Account").fill(log_in)
             page.get_by_label("Password").fill(PASSWORD)
-            page.get_by_role("button", name="Log in").click()
+            page.get_by_role("button", name="Log in", exact=True).click()
             expect(page.get_by_role("heading", name="Requests", exact=True, level=1)).to_be_visible()
         return page
 

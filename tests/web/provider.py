@@ -117,6 +117,8 @@ class TestProvider:
     def answer(self, path: str, form: Mapping[str, str], headers: Message) -> tuple[int, Any]:
         """What is answered to a call of the service."""
         self.asked.append(path)
+        if path in {"/authorize", "/logout"}:
+            return 200, "<!doctype html><title>The provider</title><h1>The provider</h1>"
         if path == "/.well-known/openid-configuration":
             return 200, self._metadata()
         if path == "/jwks":
@@ -178,7 +180,7 @@ def running(provider: TestProvider) -> Iterator[TestProvider]:
             status, said = provider.answer(urlsplit(self.path).path, form, self.headers)
             body = (said if isinstance(said, str) else json.dumps(said)).encode()
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", "text/html" if isinstance(said, str) else "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
