@@ -265,7 +265,7 @@ class Keys:
     def replace(self, keys: Iterable[OwnKey]) -> None:
         """Hold exactly `keys` from now on."""
         self._keys = tuple(sorted(keys, key=lambda key: (key.active_from, key.kid)))
-        self._macs = {use: [key for key in reversed(self._keys) if key.use is use] for use in Use}
+        self._newest_first = {use: [key for key in reversed(self._keys) if key.use is use] for use in Use}
 
     def sign(self, use: Use | str, claims: Mapping[str, Any], typ: str) -> str:
         """A compact JWS over `claims` by the current key of `use`; `typ` must be one that belongs to the use."""
@@ -317,11 +317,11 @@ class Keys:
 
     def _current(self, use: Use) -> OwnKey:
         now = self._clock()
-        own = [key for key in self._keys if key.use is use]
+        own = self._newest_first[use]
         if not own:
             raise RuntimeError(f"no key for {use}")
         # Where the clock was set back to before there was a key, the first one signs: it is published, as all are.
-        return next((key for key in reversed(own) if key.active_from <= now), own[0])
+        return next((key for key in own if key.active_from <= now), own[-1])
 
 
 @dataclass(frozen=True, slots=True)
