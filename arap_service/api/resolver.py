@@ -5,6 +5,7 @@ desk calls. Faults are problem documents, no answer is ever stored, and lists go
 section 6.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -17,6 +18,7 @@ from arap_service.api.auth import CallerDep, ContextDep
 from arap_service.api.bodies import MOST_EXACT, Body, idempotency_key, json_object, parsed
 from arap_service.api.problems import NO_STORE, problem_responses
 from arap_service.api.requests import REPORT, body_of
+from arap_service.api.waiting import MOST_SECONDS, until_news
 from arap_service.domain import errors
 from arap_service.domain.callers import Scope
 from arap_service.domain.errors import InvalidRequest
@@ -24,7 +26,19 @@ from arap_service.protocol.arap import parse_instant
 from arap_service.views import Page, QueueFilter, QueueRow, RequestDetail
 
 router = APIRouter(prefix="/resolver/v1", tags=["resolver"])
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePage:
+    """A part of the queue; `after` is the mark to wait from, on answers to calls that may wait."""
+
+    items: tuple[QueueRow, ...]
+    next_cursor: str | None
+    after: str | None = None
+
+
 _PAGE: TypeAdapter[Page[QueueRow]] = TypeAdapter(Page[QueueRow])
+_MARKED: TypeAdapter[QueuePage] = TypeAdapter(QueuePage)
 _DETAIL: TypeAdapter[RequestDetail] = TypeAdapter(RequestDetail)
 _OWN = (errors.Unauthenticated, errors.Forbidden, errors.UnknownTask)
 Status = Literal["pending", "approved", "denied", "expired", "cancelled", "failed", "partial"]
@@ -57,10 +71,11 @@ class Revocation(Body):
 @router.get(
     "/requests",
     summary="The queue",
-    response_model=Page[QueueRow],
-    responses=problem_responses(*_OWN[:2], errors.InvalidRequest),
+    response_model=QueuePage,
+    responses=problem_responses(*_OWN[:2], errors.InvalidRequest, errors.RateLimited),
 )
 async def queue(
+    request: Request,
     caller: CallerDep,
     ctx: ContextDep,
     *,
@@ -71,12 +86,21 @@ async def queue(
     q: Annotated[str | None, Query(max_length=200)] = None,
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    wait: Annotated[
+        int | None, Query(ge=0, le=MOST_SECONDS, description="Wait so many seconds for something new since `after`.")
+    ] = None,
+    after: Annotated[str | None, Query(max_length=20, description="The mark of an earlier answer.")] = None,
 ) -> Response:
     """Requests that the caller may see: the oldest deadline first among open ones, else the newest first."""
     caller.require(Scope.APPROVAL_READ)
+    mark = None
+    if wait is not None or after is not None:
+        mark = await until_news(request, ctx, caller, after=after, seconds=wait or 0)
     wanted = QueueFilter(status=status, mine=mine, template=template, subject=subject, q=q, cursor=cursor, limit=limit)
     page = await requests.queue(ctx, caller, wanted)
-    return _json(_PAGE.dump_json(page))
+    return _json(
+        _PAGE.dump_json(page) if mark is None else _MARKED.dump_json(QueuePage(page.items, page.next_cursor, mark))
+    )
 
 
 @router.get(

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import httpx2
 
+WAIT_SECONDS = 20
 Document = dict[str, Any]
 Decision = Literal["approve", "deny"]
 
@@ -21,6 +22,7 @@ class Call:
     params: Mapping[str, str | int] = field(default_factory=dict)
     body: Document | None = None
     key: str | None = None
+    patience: float | None = None  # seconds for one attempt, where the answer may take longer than usual
 
     @property
     def is_repeatable(self) -> bool:
@@ -30,7 +32,10 @@ class Call:
     def request(self, client: httpx2.Client | httpx2.AsyncClient) -> httpx2.Request:
         """The request that `client` sends."""
         headers = {} if self.key is None else {"Idempotency-Key": self.key}
-        return client.build_request(self.method, self.path, params=dict(self.params), json=self.body, headers=headers)
+        timeout = client.timeout if self.patience is None else httpx2.Timeout(self.patience)
+        return client.build_request(
+            self.method, self.path, params=dict(self.params), json=self.body, headers=headers, timeout=timeout
+        )
 
 
 def queue(cursor: str | None, filters: Mapping[str, str | int | bool | None]) -> Call:
@@ -40,6 +45,12 @@ def queue(cursor: str | None, filters: Mapping[str, str | int | bool | None]) ->
         if value is not None:
             params[name] = str(value).lower() if isinstance(value, bool) else value
     return Call("GET", "/requests", params)
+
+
+def wait(after: str | None, seconds: int) -> Call:
+    """What the caller may decide, as soon as something is new."""
+    mark: dict[str, str | int] = {} if after is None else {"after": after}
+    return Call("GET", "/requests", {"mine": "true", "wait": seconds, **mark}, patience=seconds + 10.0)
 
 
 def get(request_id: str) -> Call:

@@ -109,6 +109,13 @@ class Resolver:
             if cursor is None:
                 return
 
+    def wait(self, after: str | None = None, *, seconds: int = calls.WAIT_SECONDS) -> Document:
+        """The first page of what the caller may decide, once something is new since the mark `after`, or time is over.
+
+        The answer's own `after` is the mark for the next call; without a mark it comes at once.
+        """
+        return self._answer(calls.wait(after, seconds))
+
     def get(self, request_id: str) -> Document:
         """One request with everything that this caller may see."""
         return self._answer(calls.get(request_id))
@@ -258,6 +265,10 @@ class AsyncResolver:
             cursor = page.get("next_cursor")
             if cursor is None:
                 return
+
+    async def wait(self, after: str | None = None, *, seconds: int = calls.WAIT_SECONDS) -> Document:
+        """See `Resolver.wait`."""
+        return await self._answer(calls.wait(after, seconds))
 
     async def get(self, request_id: str) -> Document:
         """See `Resolver.get`."""
