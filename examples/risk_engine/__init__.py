@@ -1,0 +1,1 @@
+"""An automated resolver that scores what is asked for, and decides only what it is sure of."""
