@@ -99,6 +99,7 @@ async def test_reviewer_sees_everything_that_a_decision_needs(world: World) -> N
             },
         },
         reason_required=frozenset({"deny"}),
+        may_propose=True,
     )
 
 
