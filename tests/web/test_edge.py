@@ -78,17 +78,23 @@ def everything(context: Context) -> dict[str, list[str]]:
 async def test_every_page_of_the_desk_goes_through_the_checks(app: FastAPI) -> None:
     unchecked = {route.path for route in desk_routes(app.routes) if not isinstance(route, DeskRoute)}
     assert unchecked == {"/desk/static/{version}/{name}"}
-    said = {f"/desk/requests/x/{form}" for form in ("decision", "question", "comment", "claim", "release")}
+    said = {f"/desk/requests/x/{form}" for form in ("decision", "question", "comment", "claim", "release", "rule")}
+    own = {f"/desk/{form}" for form in ("account/notifications", "account/sessions", "again", "again/provider")}
+    own |= {"/desk/absence", "/desk/absence/x/end", "/desk/my/x/answer", "/desk/my/x/withdrawal"}
+    run = {"/desk/deliveries/x/redelivery", "/desk/notices/x/again", "/desk/receivers/enabling"}
     assert {
         "/login",
         "/login/provider",
-        "/desk/again",
-        "/desk/again/provider",
-        "/desk/account/sessions",
         "/logout",
         "/desk/approvals/x/revocation",
         "/desk/forms/x",
+        "/desk/reviews/x",
+        "/desk/rules/x/x",
+        "/desk/simulator/end",
+        "/desk/simulator/orders",
         *said,
+        *own,
+        *run,
     } == set(routes(app, "POST"))
 
 
