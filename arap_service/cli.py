@@ -25,6 +25,7 @@ from arap_service import (
     commands_notify,
     commands_operation,
     commands_people,
+    commands_requests,
     commands_rules,
     commands_simulator,
     dev,
@@ -57,6 +58,7 @@ for name, group in (("account", account), ("people", commands_people.app), ("pol
 app.add_typer(commands_audit.app, name="audit")
 app.add_typer(commands_deliveries.app, name="deliveries")
 app.add_typer(commands_notify.app, name="notify")
+app.add_typer(commands_requests.app, name="requests")
 app.add_typer(commands_rules.rules_app, name="rules")
 app.add_typer(commands_rules.reviews_app, name="reviews")
 app.command("simulate")(commands_simulator.simulate)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from arap_service.command_line import DEFAULT_CONFIG, Config, failing_clearly, writing
+from arap_service import commands_delegations
+from arap_service.command_line import DEFAULT_CONFIG, Config, fail, failing_clearly, writing
 from arap_service.directory import Imported, import_people, link_identity, read_people, unlink_identity
 from arap_service.scim import Attribute, Reading
 from arap_service.settings import load_settings
@@ -14,6 +15,7 @@ from arap_service.store.database import WriteSession
 from arap_service.surroundings import utc_now
 
 app = typer.Typer(no_args_is_help=True, help="People who may decide.")
+commands_delegations.install(app)
 Issuer = Annotated[str, typer.Option("--iss", help="Who names the person so.")]
 Subject = Annotated[str, typer.Option("--sub", help="The name there.")]
 PersonId = Annotated[str, typer.Argument(help="The id of the person.")]
@@ -44,6 +46,8 @@ def import_command(
     """Bring in people, their groups, identities and managers."""
     with failing_clearly():
         people = read_people(file, Reading(id_from=id_from, issuer=issuer, subject_from=subject_from))
+        if deactivate_missing and not people.people:
+            fail("people: the file names nobody, and would deactivate everybody")
 
         def work(session: WriteSession) -> Imported:
             found = import_people(session, people, now=utc_now(), deactivate_missing=deactivate_missing)

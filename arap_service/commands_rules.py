@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeVar
 
 import typer
 
+from arap_service.api.auth import Authenticator
 from arap_service.command_line import DEFAULT_CONFIG, Config, fail, failing_clearly
 from arap_service.context import Context
 from arap_service.domain.callers import Caller
@@ -137,6 +138,24 @@ def close_review(
 
 
 def _run(config: Path, login: str, password: str, work: Callable[[Context, Caller], Awaitable[None]]) -> None:
+    as_caller(config, login, password, None, work)
+
+
+def as_caller(
+    config: Path,
+    login: str | None,
+    password: str | None,
+    token: str | None,
+    work: Callable[[Context, Caller], Awaitable[None]],
+) -> None:
+    """Do `work` as whoever proves who he is by a token, or by the password of his local account, asked for if need be.
+
+    What the use case refuses is told in one line, with its code.
+    """
+    if token is None and login is None:
+        fail("say who you are: --as and the password of your account, or an access token in ARAP_TOKEN")
+    if token is None and password is None:
+        password = typer.prompt("Password", hide_input=True, err=True)
     with failing_clearly():
         settings = load_settings(config)
         migrate.check(settings.database)
@@ -144,7 +163,13 @@ def _run(config: Path, login: str, password: str, work: Callable[[Context, Calle
         async def run() -> None:
             ctx = await open_context(settings)
             try:
-                await work(ctx, await _logged_in(ctx, login.strip().casefold()[:200], password))
+                if token is not None:
+                    caller = await Authenticator(
+                        ctx.trust, clock=ctx.clock, skew_seconds=settings.clock_skew_seconds
+                    ).caller(token)
+                else:
+                    caller = await _logged_in(ctx, (login or "").strip().casefold()[:200], password or "")
+                await work(ctx, caller)
             finally:
                 await ctx.aclose()
 

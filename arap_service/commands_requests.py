@@ -1,0 +1,163 @@
+"""The commands for whoever decides requests at a terminal: list, show, approve and deny.
+
+Whoever runs one logs in as the person that he is: with an access token from `ARAP_TOKEN`, or with the password of his
+local account from `ARAP_PASSWORD` or asked for. Who can open the database can do no more than who cannot: the use cases
+are those of the desk and of the API, and one function decides (GOV-09).
+"""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter
+
+from arap_service import requests
+from arap_service.command_line import DEFAULT_CONFIG, Config
+from arap_service.commands_rules import as_caller
+from arap_service.context import Context
+from arap_service.domain.callers import Caller
+from arap_service.domain.visible import visible
+from arap_service.protocol.arap import format_instant
+from arap_service.views import QueueFilter, QueueRow, RequestDetail
+
+app = typer.Typer(no_args_is_help=True, help="Requests: see and decide them as the person that you are.")
+Login = Annotated[str | None, typer.Option("--as", help="The login of your own local account.")]
+Password = Annotated[str | None, typer.Option(envvar="ARAP_PASSWORD", help="Better given by the environment.")]
+Token = Annotated[str | None, typer.Option(envvar="ARAP_TOKEN", help="An access token instead of an account.")]
+RequestId = Annotated[str, typer.Argument(help="The id of the request, as the list shows it.")]
+Item = Annotated[int | None, typer.Option(help="Which thing of several, counted from 1.")]
+Version = Annotated[int | None, typer.Option(help="The version that you have seen; the newest by default.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+_ROW: TypeAdapter[QueueRow] = TypeAdapter(QueueRow)
+_DETAIL: TypeAdapter[RequestDetail] = TypeAdapter(RequestDetail)
+
+
+@app.command("list")
+def list_command(
+    config: Config = DEFAULT_CONFIG,
+    *,
+    login: Login = None,
+    password: Password = None,
+    token: Token = None,
+    everything: Annotated[bool, typer.Option("--all", help="Not only what you may decide now.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the requests that you may decide now, the nearest deadline first."""
+
+    async def work(ctx: Context, caller: Caller) -> None:
+        cursor: str | None = None
+        while True:
+            page = await requests.queue(ctx, caller, QueueFilter(mine=not everything, cursor=cursor))
+            for row in page.items:
+                typer.echo(_ROW.dump_json(row).decode() if as_json else _line(row))
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    as_caller(config, login, password, token, work)
+
+
+@app.command("show")
+def show_command(
+    request_id: RequestId,
+    config: Config = DEFAULT_CONFIG,
+    *,
+    login: Login = None,
+    password: Password = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one request with what a decision needs."""
+
+    async def work(ctx: Context, caller: Caller) -> None:
+        found = await requests.detail(ctx, caller, request_id)
+        if as_json:
+            typer.echo(_DETAIL.dump_json(found).decode())
+            return
+        for line in _told(found):
+            typer.echo(line)
+
+    as_caller(config, login, password, token, work)
+
+
+@app.command("approve")
+def approve_command(
+    request_id: RequestId,
+    config: Config = DEFAULT_CONFIG,
+    *,
+    login: Login = None,
+    password: Password = None,
+    token: Token = None,
+    reason: Annotated[str | None, typer.Option(help="Why; some requests need one.")] = None,
+    item: Item = None,
+    version: Version = None,
+) -> None:
+    """Approve a request, or one thing of several."""
+    _decide(config, (login, password, token), request_id, "approve", (reason, item, version))
+
+
+@app.command("deny")
+def deny_command(
+    request_id: RequestId,
+    config: Config = DEFAULT_CONFIG,
+    *,
+    login: Login = None,
+    password: Password = None,
+    token: Token = None,
+    reason: Annotated[str | None, typer.Option(help="Why; some requests need one.")] = None,
+    item: Item = None,
+    version: Version = None,
+) -> None:
+    """Deny a request, or one thing of several."""
+    _decide(config, (login, password, token), request_id, "deny", (reason, item, version))
+
+
+def _decide(
+    config: Config,
+    who: tuple[str | None, str | None, str | None],
+    request_id: str,
+    decision: str,
+    said: tuple[str | None, int | None, int | None],
+) -> None:
+    reason, item, version = said
+
+    async def work(ctx: Context, caller: Caller) -> None:
+        seen = version
+        if seen is None:
+            found = await requests.detail(ctx, caller, request_id)
+            seen = next((each.version for each in found.items if each.item == item), found.version)
+        after = await requests.decide(
+            ctx, caller, request_id, decision=decision, version=seen, reason=reason, item=item
+        )
+        typer.echo(f"{after.id}  {after.status}  version {after.version}")
+
+    as_caller(config, *who, work)
+
+
+def _line(row: QueueRow) -> str:
+    until = f"until {format_instant(row.deadline)}" if row.status == "pending" else row.status
+    return f"{row.id}  {until}  {row.risk}  {row.template_title}: {_flat(row.effect)}"
+
+
+def _told(found: RequestDetail) -> Iterator[str]:
+    yield f"{found.id}  {found.status}  version {found.version}  until {format_instant(found.deadline)}"
+    yield f"{found.template_title}: {_flat(found.effect)}"
+    yield f"for {found.subject['id']}, asked by {found.submitter} through {found.client_id}"
+    for argument in (*found.arguments, *found.facts):
+        yield f"  {argument.pointer or '/'}: {_flat(argument.text)}"
+    if found.hidden:
+        yield f"  not shown: {', '.join(found.hidden)}"
+    if found.justification:
+        yield f"because: {_flat(found.justification)}"
+    for step in found.steps:
+        yield f"step {step.title}: {step.status}, {step.approvals} of {step.quorum}"
+    for vote in found.votes:
+        place = f" for {vote.in_place_of}" if vote.in_place_of else ""
+        yield f"{vote.voter}{place}: {vote.decision}"
+    for each in found.items:
+        yield f"thing {each.item}: {each.status}, version {each.version}  {_flat(each.effect)}"
+    yield "you may decide it" if found.may_decide else f"you may not decide it ({found.why_not or 'it has ended'})"
+
+
+def _flat(text: str) -> str:
+    return " ".join(visible(text).split())
