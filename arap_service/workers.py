@@ -46,10 +46,12 @@ async def keep_step_times(ctx: Context) -> int:
 
 def _keep_time(ctx: Context, session: WriteSession, *, task_id: str) -> None:
     task, now = tasks.find_task(session, task_id, for_update=True), ctx.clock()
-    if task is not None:
-        steps.take_due(session, task, now=now) if task.status != "pending" else expire_if_due(
-            ctx, session, task, now=now
-        )
+    if task is None:
+        return
+    if task.status == "pending":
+        expire_if_due(ctx, session, task, now=now)
+    else:
+        steps.take_due(session, task, now=now)  # there is nothing to be done any more
 
 
 def _expire(ctx: Context, session: WriteSession, *, task_id: str) -> bool:
