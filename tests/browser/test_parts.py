@@ -127,6 +127,7 @@ def _seed_trouble(desk: RunningDesk, task_id: str) -> None:
     desk.context.database.write_now(work)
 
 
+@pytest.mark.timeout(600)  # many pages, each looked through whole
 @pytest.mark.parametrize("width", [320, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_part_has_an_accessibility_fault_or_scrolls_sideways(
