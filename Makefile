@@ -98,7 +98,7 @@ test: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready tests/node/node_modules/.
 	@$(RUN) -m pytest -q -n $(WORKERS)
 
 .PHONY: check
-check: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready tests/node/node_modules/.ready .bench/cerbos/.ready lint types imports locks-current clean-gate ## everything that must hold, no part left out
+check: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready tests/node/node_modules/.ready .bench/cerbos/.ready lint types imports locks-current clean-gate clean-conformance ## everything that must hold, no part left out
 	@ARAP_REQUIRE=browser,cerbos,node,postgres,spin $(RUN) -m pytest -q -n 2
 
 .PHONY: lint
@@ -124,6 +124,10 @@ locks-current: .venv/.dev
 .PHONY: clean-gate
 clean-gate: .venv/.dev
 	@ARAP_REQUIRE=postgres $(RUN) -m tests.clean_gate
+
+.PHONY: clean-conformance
+clean-conformance: .venv/.dev
+	@$(RUN) -m tests.clean_conformance
 
 .PHONY: deep
 deep: .venv/.dev .venv-git/.ready ## the long runs: storms, fuzzing, saboteurs; writes docs/evidence

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, NoReturn, Self
+from urllib.parse import urlsplit
 
 import anyio
 import typer
@@ -91,7 +92,7 @@ async def _run(
 ) -> Report:
     tokens = hands.control.tokens
     first, second = await hands.token(tokens.first), await hands.token(tokens.second)
-    play = None if client is None else client_player(client, seconds=hands.control.seconds.end)
+    play = None if client is None else client_player(client, seconds=hands.control.seconds.check)
     run = Run(hands, subject, tokens=(first, second), client=play, anyway=anyway)
     if subject is None:
         checks = [check for check in checks if check.of_client]
@@ -135,6 +136,8 @@ def _subject(url: str | None, stdio: str | None, client: str | None) -> Subject 
     if url is not None:
         if not url.startswith(("http://", "https://")):
             raise UsageWrong("--url must begin with http:// or https://")
+        if "@" in urlsplit(url).netloc:
+            raise UsageWrong("--url must have no name and password in it; use a token, with --token-env or tokens")
         return HttpSubject(url)
     if stdio is not None:
         if not _words(stdio, "--stdio"):
@@ -191,5 +194,5 @@ app.command("conformance")(conformance)
 
 
 def main() -> None:
-    """Entry point where nothing but the `conformance` extra is installed."""
-    app()
+    """Entry point of `mcp-gate conformance`."""
+    app(prog_name="mcp-gate conformance")

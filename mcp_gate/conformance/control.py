@@ -5,6 +5,7 @@ Everything that a deployment supplies. A verb is a command, run without a shell,
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Final, Self
 import anyio
 import httpx2
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from mcp_gate.conformance.model import Json, NotRun
 
@@ -113,6 +114,15 @@ class Phrases(_Part):
     unknown: str = (
         r"\b(may|might|could) (have|or may not have)|\bunknown\b|(cannot|could not|not) be (determined|known)"
     )
+
+    @field_validator("*")
+    @classmethod
+    def _readable(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error:
+            raise ValueError("is no regular expression") from None
+        return pattern
 
 
 class Times(_Part):

@@ -37,9 +37,9 @@ if behaviour == "repeats" and ended["result"]["_meta"][name] not in known:
 
 
 async def judged(command: str) -> dict[str, Outcome]:
-    hands = Hands(control(seconds={"check": 120}), Path())
-    run = Run(hands, None, client=client_player(command, seconds=60))
-    with anyio.fail_after(150):
+    hands = Hands(control(seconds={"check": 250}), Path())
+    run = Run(hands, None, client=client_player(command, seconds=120))
+    with anyio.fail_after(280):
         outcomes = await run.all(chosen(["client"]), lambda _: None)
     return {one.check.id.removeprefix("sep-2848-client-"): one for one in outcomes}
 

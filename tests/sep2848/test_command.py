@@ -123,6 +123,8 @@ async def test_no_token_and_no_artifact_stands_in_any_report(tmp_path: Path) -> 
         (("--url", "http://127.0.0.1:1/mcp", "--control", "missing.yaml"), "cannot be read"),
         (("--url", "http://127.0.0.1:1/mcp", "--control", "odd.yaml"), "there is no verb aprove"),
         (("--url", "http://127.0.0.1:1/mcp", "--control", "tabs.yaml"), "is no YAML"),
+        (("--url", "http://127.0.0.1:1/mcp", "--control", "words.yaml"), "phrases.ran: is no regular expression"),
+        (("--url", "http://alice:secret@127.0.0.1:1/mcp"), "must have no name and password"),
         (("--url", "http://127.0.0.1:1/mcp", "--token-env", "NOT_SET_ANYWHERE"), "NOT_SET_ANYWHERE is not set"),
     ],
 )
@@ -131,8 +133,10 @@ async def test_what_cannot_be_meant_is_one_line_and_status_2(
 ) -> None:
     (tmp_path / "odd.yaml").write_text("verbs: {aprove: {run: [x]}}\n")
     (tmp_path / "tabs.yaml").write_text("verbs: [\n")
+    (tmp_path / "words.yaml").write_text("phrases: {ran: '('}\n")
     said = await conformance(*arguments, folder=tmp_path)
     assert said.status == 2
+    assert "secret" not in said.err
     assert told in said.err
     assert len(said.err.splitlines()) == 1
 

@@ -1,0 +1,60 @@
+"""Shows that the conformance suite stands alone: a new environment with the `conformance` extra only runs its command.
+
+The environment gets the built wheel, and of the lock only what the extra reaches. Nothing that the gate or the service
+needs beyond that may be there. The suite is run against a server that is not ours.
+"""
+
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+from typing import Final
+
+from tests.clean_gate import closure
+from tests.locks import DEV, ROOT, blocks
+
+ABSENT: Final = ("alembic", "fastapi", "joserfc", "limits", "sqlalchemy", "sqlmodel")
+SERVER: Final = """
+from mcp.server.mcpserver import MCPServer
+MCPServer("plain").run("stdio")
+"""
+PROBE: Final = """
+import importlib.util, sys
+found = [name for name in sys.argv[1:] if importlib.util.find_spec(name)]
+if found:
+    sys.exit("the suite drags in " + ", ".join(found))
+import mcp_gate.conformance.command
+assert "site-packages" in mcp_gate.conformance.__file__
+"""
+
+
+def main() -> int:
+    """Make the environment, look into it, list the checks and run them against a server without approvals."""
+    lock = blocks((ROOT / DEV.path).read_text(encoding="utf-8"))
+    wanted = closure(["arap[conformance]"]) - {"arap"}
+    with tempfile.TemporaryDirectory(prefix="arap-conformance-") as name:
+        folder = Path(name)
+        build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+        subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+        (wheel,) = folder.glob("*.whl")
+        venv.create(folder / "venv", with_pip=True)
+        bin_ = folder / "venv" / "bin"
+        pip = [str(bin_ / "python"), "-m", "pip", "install", "--quiet", "--no-input"]
+        (folder / "lock.txt").write_text("\n".join(row for one in sorted(wanted) for row in lock[one]) + "\n")
+        subprocess.run([*pip, "--require-hashes", "-r", str(folder / "lock.txt")], check=True)
+        subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
+        subprocess.run([str(bin_ / "python"), "-I", "-c", PROBE, *ABSENT], cwd=folder, check=True)
+        print(f"clean environment with the conformance suite alone: no {', '.join(ABSENT)}", flush=True)
+        suite = [str(bin_ / "mcp-gate"), "conformance"]
+        subprocess.run([*suite, "--list"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        (folder / "server.py").write_text(SERVER)
+        server = f"{bin_ / 'python'} {folder / 'server.py'}"
+        done = subprocess.run([*suite, "--stdio", server], cwd=folder, check=False, capture_output=True, text=True)
+        print(done.stdout.splitlines()[-1] if done.stdout else done.stderr)
+        # It declares no extension: one check fails, and nothing else is asked.
+        return 0 if done.returncode == 1 and "1 failed" in done.stdout else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
