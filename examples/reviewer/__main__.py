@@ -26,9 +26,13 @@ from examples.reviewer.book import VERBS, Book
 from examples.reviewer.folder import ROOT, prepare_http, prepare_stdio
 
 HOST: Final = "127.0.0.1"
-PATIENCE_SECONDS: Final = 90.0
+PATIENCE_SECONDS: Final = 180.0
 PREFIX: Final = "io.modelcontextprotocol/"
 VERSION: Final = "2026-07-28"
+
+
+class NotStarted(Exception):
+    """The gate does not answer."""
 
 
 class GateProcess:
@@ -71,7 +75,7 @@ class GateProcess:
             if self._process is None or self._process.poll() is not None:
                 break
             time.sleep(0.05)
-        raise SystemExit(f"the gate did not start; see {self._folder / 'gate.log'}")
+        raise NotStarted(f"the gate did not start; see {self._folder / 'gate.log'}")
 
     def _answers(self) -> bool:
         """Whether it lists its tools, so that the server behind it is there as well."""
@@ -103,8 +107,11 @@ def controlling(book: Book, gate: GateProcess, listener: socket.socket, keys: di
             asked = urlsplit(self.path)
             verb, marker = asked.path.removeprefix("/control/"), parse_qs(asked.query).get("marker", [""])[0]
             if verb == "restart":
-                gate.restart()
-                self._send(200, "")
+                try:
+                    gate.restart()
+                    self._send(200, "")
+                except NotStarted as error:
+                    self._send(500, str(error))
             elif verb in VERBS and marker:
                 try:
                     self._send(200, book.do(verb, marker))
@@ -152,7 +159,11 @@ def main() -> int:
         stack.callback(gate.stop)
         control = controlling(Book(folder / "http"), gate, listener, keys)
         threading.Thread(target=control.serve_forever, daemon=True).start()
-        gate.restart()
+        try:
+            gate.restart()
+        except NotStarted as error:
+            print(error, file=sys.stderr)
+            return 1
         _say(folder, port)
         with suppress(KeyboardInterrupt):
             if options.die_with_stdin:

@@ -79,7 +79,7 @@ def control() -> dict[str, Any]:
         "calls": CALLS,
         "answers": {"ticket": "T-1"},
         "hidden": {"artifacts": list(ARTIFACTS), "people": [APPROVER]},
-        "seconds": {"settle": 0.5, "poll": 0.2, "end": 120, "request": 120, "verb": 120, "check": 500},
+        "seconds": {"settle": 0.5, "poll": 0.2, "end": 120, "request": 120, "verb": 200, "check": 500},
     }
 
 
