@@ -18,7 +18,7 @@ from arap_service.records import Part
 from arap_service.requests.details import why_not
 from arap_service.requests.grounds import Grounds, grounds_of
 from arap_service.requests.voters import Board, board_of, decider_of
-from arap_service.store import items, notices, operation, people, tasks
+from arap_service.store import delegations, items, notices, operation, people, tasks
 from arap_service.store.notice_tables import Announcement
 from arap_service.store.people_tables import Person
 from arap_service.store.tables import Task
@@ -62,19 +62,20 @@ def _deciders(ctx: Context, session: Session, told: Announcement, task: Task) ->
     parts = [part for part in parts if told.item in {0, part.item}]
     if not any(part.own.status == "pending" and now < part.own.pending_until for part in parts):
         return ()
-    able = [each for each in _candidates(session, board) if _may_decide(session, each, parts, board, grounds)]
+    able = [each for each in _candidates(session, board, grounds) if _may_decide(session, each, parts, board, grounds)]
     chosen = [each for each in able if _is_chosen(session, each, told)]
     # Whoever was meant may be gone by now; then it is for the others.
     return tuple(chosen or able)
 
 
-def _candidates(session: Session, board: Board) -> Sequence[Person]:
+def _candidates(session: Session, board: Board, grounds: Grounds) -> Sequence[Person]:
     everybody = notices.active_people(session)
     if any(voice.kind not in _PLAIN for voice in board.voices):
         return everybody
     groups = {voice.name for voice in board.voices if voice.kind == "group"}
     named = {voice.name for voice in board.voices if voice.kind == "person"}
     ids = operation.eligible_people(session, groups=groups, people=named)
+    ids |= delegations.deputies_of(session, ids, now=grounds.now)
     return [person for person in everybody if person.id in ids]
 
 

@@ -1,6 +1,6 @@
 """Every statement about delegations."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from sqlalchemy import func, or_, update
@@ -22,6 +22,17 @@ def in_force_for(session: Session, deputy_id: str, *, now: datetime) -> Sequence
         )
         .order_by(col(Delegation.id))
     ).all()
+
+
+def deputies_of(session: Session, person_ids: Collection[str], *, now: datetime) -> frozenset[str]:
+    """Everybody who decides in the place of one of these people at this moment."""
+    found = select(Delegation.deputy_id).where(
+        col(Delegation.person_id).in_(tuple(person_ids)),
+        col(Delegation.ends_at) > now,
+        col(Delegation.starts_at) <= now,
+        col(Delegation.ended_at).is_(None),
+    )
+    return frozenset(session.exec(found))
 
 
 def listed(

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from sqlmodel import Session, select
 
 from arap_service import requests
 from arap_service.domain.callers import Caller
@@ -22,7 +23,9 @@ from arap_service.domain.errors import (
     UnknownTask,
 )
 from arap_service.requests.delegations import DelegationView, Wanted, delegate, delegations, end_delegation
+from arap_service.requests.recipients import recipients
 from arap_service.store.database import WriteSession
+from arap_service.store.notice_tables import Announcement
 from arap_service.store.people_tables import Person
 from arap_service.views import QueueFilter
 from tests.clock import START
@@ -74,6 +77,19 @@ async def test_a_deputy_decides_in_the_place_of_the_other_and_the_record_names_b
     entry = next(each for each in await office.audit(task_id) if each.kind == "vote_cast")
     said = json.loads(entry.detail)
     assert (entry.actor, said["in_place_of"], said["by"]) == ("person:zoe", "ann", made.id)
+
+
+async def test_a_deputy_is_told_of_what_waits_for_him(workflow: OpenWorkflow) -> None:
+    async with workflow(TWO_OF_TREASURY, channels=True) as world:
+        await world.pending()
+        await away(world)
+        await away(world, who="bob", deputy="carl", starts_at=START + HOUR)
+
+        def read(session: Session) -> set[str]:
+            (told,) = session.exec(select(Announcement)).all()
+            return {each.person.id for each in recipients(world.ctx, session, told)}
+
+        assert await world.ctx.database.read(read) == {"ann", "bob", "zoe"}
 
 
 @pytest.mark.requirement("ARS-116")
