@@ -8,7 +8,7 @@ from tests.docs.pages import DOCS, Guide, blocks, load
 
 RUN_HERE = {"conformance.md", "operating.md", "policy.md", "gate.md"}
 RUN_ELSEWHERE = {"clients.md": "tests/node/test_clients.py", "simulator.md": "tests/simulator/test_documentation.py"}
-NOTHING_TO_RUN = {"architecture.md", "arap-conformance.md", "security.md", "spec-feedback.md"}
+NOTHING_TO_RUN = {"architecture.md", "arap-conformance.md", "resolvers.md", "security.md", "spec-feedback.md"}
 
 
 def test_every_page_is_run_or_has_nothing_to_run() -> None:
