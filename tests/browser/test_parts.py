@@ -207,5 +207,5 @@ def test_the_parts_work_without_scripts(visit: Visit, seeded: Seeded) -> None:
     expect(rita.get_by_text("Grace Hopper decides for you")).to_be_visible()
     rita.get_by_role("link", name="Audit trail").click()
     with rita.expect_download() as download:
-        rita.get_by_role("link", name="Download the trail").click()
+        rita.get_by_role("button", name="Download the trail").click()
     assert download.value.suggested_filename == "audit-1.jsonl"
