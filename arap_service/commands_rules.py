@@ -6,9 +6,11 @@ for; the use cases are those of the desk and of the API, with the rights that th
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
+import structlog
 import typer
 
 from arap_service.api.auth import Authenticator
@@ -161,7 +163,8 @@ def as_caller(
         migrate.check(settings.database)
 
         async def run() -> None:
-            ctx = await open_context(settings)
+            # Standard output is for what was asked for; what happened is in the record of the request.
+            ctx = replace(await open_context(settings), log=structlog.wrap_logger(structlog.ReturnLogger()))
             try:
                 if token is not None:
                     caller = await Authenticator(

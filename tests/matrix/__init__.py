@@ -1,0 +1,1 @@
+"""Who may decide, on every way there is to decide."""
