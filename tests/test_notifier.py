@@ -18,6 +18,7 @@ from arap_service.notice_texts import trial_message
 from arap_service.notifier import Notifier
 from arap_service.requests.announcing import announce
 from arap_service.requests.conversation import answer, ask
+from arap_service.store.delegation_tables import Delegation
 from arap_service.store.people_tables import Membership, Person
 from arap_service.store.tables import Approval, Task
 from tests.clock import FakeClock
@@ -123,6 +124,24 @@ async def test_eligibility_is_judged_again_right_before_sending(telling: Telling
         ("ann", "dropped"),
         ("bob", "dropped"),
     }
+
+
+@pytest.mark.anyio
+async def test_deputy_is_told_as_long_as_he_takes_somebodys_place(telling: Telling, clock: FakeClock) -> None:
+    def work(session: Any) -> None:
+        now = clock()
+        ends = now + timedelta(hours=1)
+        row = {"id": "dlg", "person_id": "ann", "deputy_id": "zoe", "starts_at": now, "ends_at": ends}
+        session.add(Delegation(**row, created_at=now, created_by="person:ann"))
+
+    await telling.ctx.database.write(work)
+    await telling.world.pending()
+    await telling.notifier.round()
+    assert telling.told() == [("ann", WAITS), ("bob", WAITS), ("zoe", WAITS)]
+    clock.advance(3600)
+    await telling.world.pending()
+    await telling.notifier.round()
+    assert telling.told() == [("ann", WAITS)] * 2 + [("bob", WAITS)] * 2 + [("zoe", WAITS)]
 
 
 @pytest.mark.anyio
