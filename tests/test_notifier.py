@@ -131,7 +131,7 @@ async def test_deputy_is_told_as_long_as_he_takes_somebodys_place(telling: Telli
     def work(session: Any) -> None:
         now = clock()
         ends = now + timedelta(hours=1)
-        row = {"id": "dlg", "person_id": "ann", "deputy_id": "zoe", "starts_at": now, "ends_at": ends}
+        row: dict[str, Any] = {"id": "dlg", "person_id": "ann", "deputy_id": "zoe", "starts_at": now, "ends_at": ends}
         session.add(Delegation(**row, created_at=now, created_by="person:ann"))
 
     await telling.ctx.database.write(work)

@@ -58,7 +58,7 @@ SERVICE: Final = {
     "TrustedSigner.issuer": "the identifier that the signatures name",
     "TrustedSigner.jwks_uri": "where its public keys are",
     "IssuerSettings.audience": "what its tokens must be meant for; our identifier by default",
-    "IssuerSettings.step_up_acr": "for templates with `step_up`: the `acr` of a log-in that counts; none named means any",
+    "IssuerSettings.step_up_acr": "with `step_up`: the `acr` of a log-in that counts; none named means any",
     "BuiltinIssuer.enabled": "give out tokens at `/issuer/token`",
     "BuiltinIssuer.clients": "who gets them",
     "BuiltinIssuer.token_seconds": "how long they last",

@@ -61,9 +61,7 @@ async def answer(request: Request, task_id: str) -> Response:
     try:
         wrong = await answer_own(asked.ctx, asked.caller, task_id, number=number, typed=typed)
     except (InvalidTaskState, StaleVersion):
-        notice = Notice(
-            "bad", "Your answer was not kept", "The question is no longer open."
-        )
+        notice = Notice("bad", "Your answer was not kept", "The question is no longer open.")
         return _page(asked, await _own(asked, task_id), status=409, notice=notice)
     if wrong is not None:
         return _page(asked, it, status=422, question=wrong)
