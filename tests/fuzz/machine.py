@@ -35,7 +35,7 @@ from tests.fuzz.story import Body, Known, Story, denial_of
 
 STEPS: Final = 25
 _CHAINS: Final = 12
-_FEWEST: Final = 4
+_FEWEST: Final = 2
 _MOST: Final = 15
 _REST: Final = 10
 _MEMBERS: Final = 3
@@ -126,7 +126,9 @@ class Explorer:
             if story:
                 teller.tell()
             with suppress(Flaky):  # a service remembers: the same calls may well be answered in another way
-                run_state_machine_as_test(hypothesis.seed(seed)(machine), settings=_settings(_CHAINS))
+                run_state_machine_as_test(
+                    hypothesis.seed(seed)(machine), settings=_settings(min(_CHAINS, 2 + calls // 500))
+                )
             for number, cases in enumerate(strategies):
                 if story and number % _REST == 0:
                     teller.tell_more()

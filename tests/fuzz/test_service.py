@@ -6,11 +6,14 @@ A short run; `python -m tests.deep schemathesis` makes 50,000 calls. OpenAPI 3.1
 import copy
 from pathlib import Path
 
+import pytest
+
 from arap_service.store import migrate
 from tests.databases import Databases
 from tests.fuzz.service import target
 
 
+@pytest.mark.timeout(600)
 def test_every_answer_to_valid_and_invalid_calls_is_described_and_none_is_a_fault(
     service_url: str, tmp_path: Path
 ) -> None:
