@@ -493,7 +493,7 @@ async def test_a_local_session_of_the_same_person_stays(app: FastAPI, provider: 
         {"signer": key("first")},
         {"signer": key("unknown")},
     ],
-    ids=str,
+    ids=lambda changes: str({name: "another key" if name == "signer" else value for name, value in changes.items()}),
 )
 async def test_a_word_that_is_not_the_providers_ends_nothing(
     browser: Browser, provider: TestProvider, changes: dict[str, Any]
