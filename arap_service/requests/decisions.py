@@ -202,9 +202,8 @@ def _decide_part(
     found = eligibility(part.task, board, decider)
     if isinstance(found, Ineligible):
         return refuse(session, part, decider, found.reason, IneligibleApprover(code=found.reason), now=now)
-    seconds = part.own.template.get("step_up")
-    if seconds and decider.kind == "person" and not is_fresh(deciding.caller.proved_at, seconds=seconds, now=now):
-        return refuse(session, part, decider, StepUpRequired.code, StepUpRequired(seconds=seconds), now=now)
+    if fault := step_up_fault(deciding.caller, decider, part.own.template.get("step_up"), now=now):
+        return refuse(session, part, decider, StepUpRequired.code, fault, now=now)
     if fault := _input_fault(part, choice, board.votes, now=now):
         return fault
     if choice.proposed is not None:
@@ -212,6 +211,12 @@ def _decide_part(
         if fault := proposal_fault(part, choice.proposed, call):
             return fault
     return count(ctx, session, part, board, Counted(decider, found, choice, deciding.caller.channel), now=now)
+
+
+def step_up_fault(caller: Caller, decider: Decider, seconds: int | None, *, now: datetime) -> StepUpRequired | None:
+    """Why a person has to log in anew first, where the template wants it within `seconds`."""
+    is_old = decider.kind == "person" and seconds and not is_fresh(caller.proved_at, seconds=seconds, now=now)
+    return StepUpRequired(seconds=seconds) if is_old and seconds else None
 
 
 def _input_fault(part: Part, choice: Choice, cast: Sequence[Vote], *, now: datetime) -> ArapError | None:

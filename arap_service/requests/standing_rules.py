@@ -28,19 +28,18 @@ from arap_service.domain.errors import (
     NotFound,
     UnknownTask,
 )
-from arap_service.domain.policy import Step
-from arap_service.domain.reviewers import Ineligible, RequestFacts, may_decide
+from arap_service.domain.reviewers import RequestFacts
 from arap_service.domain.visible import visible
 from arap_service.protocol.arap import parse_instant
 from arap_service.records import Part, task_seal, tuple_of
-from arap_service.requests.decisions import find_part
+from arap_service.requests.decisions import find_part, step_up_fault
 from arap_service.requests.endings import record
 from arap_service.requests.grounds import grounds_of
 from arap_service.requests.standing_voices import opened, widest
 from arap_service.requests.telling import effect_sentence, names_of_marks
-from arap_service.requests.voters import Decider, board_of, decider_of, facts_of, is_named, may_see
+from arap_service.requests.voters import Decider, barred, barred_from_likes, board_of, decider_of, may_see
 from arap_service.sealed import RowSeal
-from arap_service.store import rules, tasks
+from arap_service.store import rules, tasks, votes
 from arap_service.store.database import WriteSession
 from arap_service.store.rule_tables import StandingRule
 from arap_service.views import Page
@@ -98,7 +97,8 @@ async def propose_rule(
     Raises:
         UnknownTask: There is no such request for this caller.
         Forbidden, IneligibleApprover: He has no part in deciding it, or it serves himself.
-        InvalidTaskState: It was not approved.
+        StepUpRequired: He may, after a fresh log-in.
+        InvalidTaskState: It was not approved, or that was taken back.
         InvalidRequest, InputInvalid: Its template has no standing rules, or not such wide or long ones.
     """
     rule_id = ctx.new_id("rule")
@@ -113,13 +113,14 @@ async def propose_rule(
         part = find_part(session, task, item)
         if part is None:
             return InvalidRequest("The item is to be named: one of this request, counted from 1.", pointer="/item")
-        if part.own.status != "approved":
+        approval = votes.approval_of(session, task.id, item=part.item)
+        if part.own.status != "approved" or approval is None or approval.status == "revoked":
             return InvalidTaskState("Only what was approved can be a rule.", current=part.own.status)
-        code = _barred(facts_of(task), decider)
-        if code is None and not is_named(board_of(session, task).of(part.item), decider):
-            code = "not_assigned"
+        code = barred_from_likes(board_of(session, task).of(part.item), decider)
         if code is not None:
             return IneligibleApprover(code=code)
+        if fault := step_up_fault(caller, decider, part.own.template.get("step_up"), now=ctx.clock()):
+            return fault
         return _propose(ctx, session, part, decider, _Wish(rule_id, tuple(may_vary), days))
 
     fault = await ctx.database.write(work)
@@ -134,6 +135,7 @@ async def confirm_rule(ctx: Context, caller: Caller, rule_id: str) -> RuleView:
 
     Raises:
         Forbidden, IneligibleApprover: The caller may not.
+        StepUpRequired: He may, after a fresh log-in.
         NotFound: There is no such rule.
         InvalidTaskState: It is in force or ended already, or its template has no standing rules any more.
     """
@@ -155,6 +157,8 @@ async def confirm_rule(ctx: Context, caller: Caller, rule_id: str) -> RuleView:
         cap = 0 if template is None else template.standing_days
         if not cap:
             return InvalidTaskState("The rules file allows no standing rules of this kind any more.")
+        if fault := step_up_fault(caller, decider, None if template is None else template.step_up, now=now):
+            return fault
         days = min(rule.days, cap)
         if not rules.confirm_rule(session, rule, by=decider.actor, at=now, days=days):
             return InvalidTaskState("The rule is no proposal any more.", current=rule.status)
@@ -280,13 +284,6 @@ def _propose(ctx: Context, session: WriteSession, part: Part, decider: Decider, 
     return None
 
 
-def _barred(facts: RequestFacts, decider: Decider) -> str | None:
-    """By which rule somebody is served by what he would decide; None when he is not."""
-    own = frozenset({decider.person.id})
-    found = may_decide(facts, decider.person, step=Step("rule", "Rule", people=own, resolvers=own))
-    return found.reason if isinstance(found, Ineligible) else None
-
-
 def _why_not(ctx: Context, rule: StandingRule, decider: Decider) -> str | None:
     if decider.actor == rule.proposed_by:
         return SAME
@@ -298,7 +295,7 @@ def _why_not(ctx: Context, rule: StandingRule, decider: Decider) -> str | None:
         agents=frozenset(chain | ({about["agent"]} if about["agent"] else set())),
         client=rule.client_id,
     )
-    return _barred(facts, decider)
+    return barred(facts, decider.person)
 
 
 def _may_end(caller: Caller, decider: Decider, rule: StandingRule) -> bool:

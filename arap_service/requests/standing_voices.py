@@ -1,7 +1,8 @@
 """The voices of standing rules in a request that is being made.
 
-Whether a rule covers it is judged like the scope of an approval, and its bound by the rules file of the moment. A voice
-says yes and is weighed like that of an evaluator, so that whatever denies or holds wins. See `standing_rules.py`.
+Whether a rule covers it is judged like the scope of an approval, and its bound by the rules file of the moment. Who
+proposed or confirmed one is not served by it, whoever he has turned out to be since. A voice says yes and is weighed
+like that of an evaluator, so that whatever denies or holds wins. See `standing_rules.py`.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from arap_service.domain.scopes import same_but
 from arap_service.domain.workflow import Evaluation
 from arap_service.protocol.canonical import Tuple4
 from arap_service.records import Part
+from arap_service.requests.voters import facts_of, is_served
 from arap_service.sealed import RowSeal
 from arap_service.store import rules
 from arap_service.store.database import WriteSession
@@ -51,11 +53,18 @@ def standing_voices(
     )
     is_left = all(voice.decision == "approve" for voice in heard)
     for rule in found:
-        if not _is_capped(rule, template, now=now) and _covers(ctx, rule, part, asked):
+        if _is_capped(rule, template, now=now) or _is_for_its_makers(session, rule, part):
+            continue
+        if _covers(ctx, rule, part, asked):
             if is_left and not rules.use_rule(session, rule.id, now=now):
                 continue
             return (Evaluation(rule.id, "approve", "a standing rule"),)
     return ()
+
+
+def _is_for_its_makers(session: WriteSession, rule: StandingRule, part: Part) -> bool:
+    facts = facts_of(part.task)
+    return any(is_served(session, mark, facts) for mark in (rule.proposed_by, rule.confirmed_by) if mark is not None)
 
 
 def _covers(ctx: Context, rule: StandingRule, part: Part, asked: Asked) -> bool:

@@ -8,7 +8,7 @@ from arap_service.domain.reasons import ReasonRule
 from arap_service.records import Part
 from arap_service.requests.counting import left_wide
 from arap_service.requests.proposals import call_of
-from arap_service.requests.voters import Board, Decider, is_named
+from arap_service.requests.voters import Board, Decider, barred_from_likes
 from arap_service.store.tables import Approval
 from arap_service.views import ScopeView
 
@@ -36,7 +36,7 @@ def terms_of(
         "scope": _scope(template, board, approval),
         "may_propose": can_propose and call_of(part, asked) is not None,
         "is_emergency": template.get("emergency") is not None,
-        "standing_days": _standing_days(part, board, caller, decider),
+        "standing_days": _standing_days(part, board, caller, decider, approval),
         "step_up": template.get("step_up"),
     }
 
@@ -49,9 +49,9 @@ def _scope(template: Mapping[str, Any], board: Board, approval: Approval | None)
     return ScopeView(words=widened["words"], may_vary=left_wide(template, board.votes) if granted is None else granted)
 
 
-def _standing_days(part: Part, board: Board, caller: Caller, decider: Decider) -> int:
+def _standing_days(part: Part, board: Board, caller: Caller, decider: Decider, approval: Approval | None) -> int:
     """How long a rule may last that the caller could propose from this request; 0 where he cannot."""
     own = part.own
-    is_open = own.status == "approved" and not own.template.get("emergency")
-    is_his = caller.may(Scope.APPROVAL_RESOLVE) and is_named(board, decider)
+    is_open = approval is not None and approval.status != "revoked" and not own.template.get("emergency")
+    is_his = caller.may(Scope.APPROVAL_RESOLVE) and barred_from_likes(board, decider) is None
     return int(own.template.get("standing_days", 0)) if is_open and is_his else 0

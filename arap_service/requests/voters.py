@@ -307,6 +307,37 @@ def _is_named(board: Board, seat: Seat, grounds: Grounds | None) -> bool:
     )
 
 
+def barred(facts: RequestFacts, person: Person) -> str | None:
+    """By which rule nobody like him decides what these facts are about, whatever names him; None when none does."""
+    own = frozenset({person.id})
+    found = may_decide(facts, person, step=Step("any", "Any", people=own, resolvers=own))
+    return found.reason if isinstance(found, Ineligible) else None
+
+
+def barred_from_likes(board: Board, decider: Decider) -> str | None:
+    """By which rule the decider may not propose what becomes of later requests like this one; None when he may.
+
+    A step has to name him, or somebody whose place he takes and who is not excluded himself.
+    """
+    facts = facts_of(board.task)
+    if code := barred(facts, decider.person):
+        return code
+    seats = tuple(seat for seat in decider.seats if barred(facts, seat.person) is None)
+    return None if is_named(board, replace(decider, seats=seats)) else NOT_ASSIGNED
+
+
+def is_served(session: Session, mark: str, facts: RequestFacts) -> bool:
+    """Whether he whom the audit names so (`person:…`, `resolver:…`) has a part in what these facts are about.
+
+    He is judged as he is known now. Somebody unknown may have any part, and somebody who has left still has his.
+    """
+    kind, _, name = mark.partition(":")
+    if kind == "resolver":
+        return barred(facts, Person(name, active=True, identities=frozenset(), client_id=name)) is not None
+    stored = people.find_person(session, name)
+    return stored is None or barred(facts, replace(_person_of(session, stored, None), active=True)) is not None
+
+
 def may_see(caller: Caller, board: Board, decider: Decider) -> bool:
     """Whether the caller may know of a request at all: by his right to read, or because a step names him (ARS-63)."""
     return caller.may(Scope.APPROVAL_READ) or (caller.may(Scope.APPROVAL_RESOLVE) and is_named(board, decider))

@@ -2,6 +2,7 @@
 
 import re
 from typing import Any, Final
+from urllib.parse import quote
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -13,6 +14,7 @@ from arap_service.domain.errors import (
     InvalidRequest,
     InvalidTaskState,
     NotFound,
+    StepUpRequired,
     UnknownTask,
 )
 from arap_service.requests import standing_rules
@@ -51,6 +53,8 @@ async def propose(request: Request, task_id: str) -> Response:
     except InvalidTaskState:
         notice = Notice("bad", _NOTHING, "Only what was approved can be a rule.")
         return await page_of(asked, task_id, status=409, notice=notice)
+    except StepUpRequired:
+        return _to_prove(asked, target=f"/desk/requests/{task_id}")
     except IneligibleApprover as refused:
         notice = Notice("bad", _NOTHING, why_not(str(refused.extra.get("code", ""))))
         return await page_of(asked, task_id, status=403, notice=notice)
@@ -69,6 +73,8 @@ async def change(request: Request, rule_id: str, action: str) -> Response:
     except InvalidTaskState:
         text = "Somebody else was faster, or the rules file allows it no more; see below how it stands."
         return await _page(asked, status=409, notice=Notice("bad", _NOTHING, text))
+    except StepUpRequired:
+        return _to_prove(asked, target="/desk/rules")
     except IneligibleApprover as refused:
         notice = Notice("bad", _NOTHING, why_not(str(refused.extra.get("code", ""))))
         return await _page(asked, status=403, notice=notice)
@@ -77,6 +83,11 @@ async def change(request: Request, rule_id: str, action: str) -> Response:
 
 def _to_rules(asked: Visit) -> Response:
     return RedirectResponse(f"{asked.page.root}/desk/rules", status_code=303)
+
+
+def _to_prove(asked: Visit, *, target: str) -> Response:
+    """Lead to where one logs in once more, and back; a form of one field and a button is soon filled in again."""
+    return RedirectResponse(f"{asked.page.root}/desk/again?next={quote(target, safe='')}", status_code=303)
 
 
 async def _page(asked: Visit, *, status: int = 200, notice: Notice | None = None) -> Response:

@@ -15,11 +15,14 @@ from arap_service.domain.errors import (
     InvalidRequest,
     InvalidTaskState,
     NotFound,
+    StepUpRequired,
     UnknownTask,
 )
+from arap_service.requests.delegations import Wanted, delegate
 from arap_service.requests.standing_rules import RuleView, confirm_rule, end_rule, list_rules, propose_rule
+from arap_service.store.directory import add_identity
 from tests.clock import START
-from tests.requests.world import GATE, READER, World, machine, person, question
+from tests.requests.world import DESK, GATE, READER, World, machine, person, question
 
 pytestmark = pytest.mark.anyio
 ADMIN = frozenset({Scope.ADMIN, Scope.APPROVAL_READ, Scope.APPROVAL_RESOLVE})
@@ -203,6 +206,62 @@ async def test_proposing_takes_a_reviewer_of_an_approved_request(terms: World) -
         with pytest.raises(kind):
             await propose_rule(terms.ctx, who, about, **options)
     assert (await list_rules(terms.ctx, READER)).items == ()
+
+
+@pytest.mark.requirement("ARS-115")
+async def test_a_deputy_proposes_nothing_in_the_place_of_whom_it_would_serve(terms: World) -> None:
+    task_id = await approved(terms)
+    for who in ("alice", "ann"):
+        while_away = Wanted(person_id=who, deputy_id="zoe", starts_at=START, ends_at=START + timedelta(days=1))
+        if who == "ann":
+            with pytest.raises(IneligibleApprover) as refused:
+                await propose_rule(terms.ctx, person("zoe"), task_id)
+            assert refused.value.extra["code"] == "not_assigned"
+            assert (await requests.detail(terms.ctx, person("zoe"), task_id)).standing_days == 0
+        await delegate(terms.ctx, person(who), while_away)
+    assert (await requests.detail(terms.ctx, person("zoe"), task_id)).standing_days == 10
+    assert (await propose_rule(terms.ctx, person("zoe"), task_id)).proposed_by == "Zoe Nobody"
+
+
+@pytest.mark.requirement("ARS-115")
+@pytest.mark.parametrize("maker", ["ann", "mo"])
+async def test_rule_serves_neither_who_proposed_nor_who_confirmed_it(terms: World, maker: str) -> None:
+    """As a submitter whom the rule does not name, and as the subject once both turn out to be one person."""
+    await in_force(terms)
+    his = machine("gate", iss=DESK, sub=maker)
+    assert (await terms.submit(await terms.body(question("plain"), caller=his), caller=his)).task["status"] == "pending"
+    assert await asked_again(terms) == "approved"
+    await terms.ctx.database.write(lambda session: add_identity(session, maker, iss="https://id.example", sub="alice"))
+    assert await asked_again(terms) == "pending"
+
+
+async def test_approval_that_was_taken_back_becomes_no_rule(terms: World) -> None:
+    task_id = await approved(terms)
+    approval = (await requests.detail(terms.ctx, READER, task_id)).approval
+    assert approval is not None
+    shown = await requests.revoke(terms.ctx, person("ann"), approval.id, reason="a mistake")
+    assert shown.standing_days == 0
+    with pytest.raises(InvalidTaskState):
+        await propose_rule(terms.ctx, person("ann"), task_id)
+
+
+async def test_rule_takes_as_fresh_a_log_in_as_the_decisions_that_it_stands_for(terms: World) -> None:
+    policy = terms.ctx.settings.policy_path
+    text = policy.read_text(encoding="utf-8").replace("standing_days: 10", "standing_days: 10\n    step_up: 120")
+    policy.write_text(text, encoding="utf-8")
+    assert terms.ctx.policy.refresh()
+    ann, mo = person("ann", proved_at=START), person("mo", scopes=ADMIN, proved_at=START)
+    task_id = await terms.pending("plain")
+    await terms.decide(task_id, ann)
+    terms.clock.advance(121)
+    with pytest.raises(StepUpRequired):
+        await propose_rule(terms.ctx, ann, task_id)
+    now = terms.ctx.clock()
+    rule = await propose_rule(terms.ctx, person("ann", proved_at=now), task_id)
+    with pytest.raises(StepUpRequired):
+        await confirm_rule(terms.ctx, mo, rule.id)
+    assert [each.status for each in (await list_rules(terms.ctx, READER)).items] == ["proposed"]
+    assert (await confirm_rule(terms.ctx, person("mo", scopes=ADMIN, proved_at=now), rule.id)).status == "active"
 
 
 async def test_who_may_neither_read_nor_end_learns_nothing(terms: World) -> None:
