@@ -95,6 +95,8 @@ async def test_choice_is_kept_and_shown_again(telling: Context) -> None:
         ({"digest_at": "25:00"}, "digest_at"),
         ({"quiet_until": ""}, "quiet_until"),
         ({"quiet_from": "10pm"}, "quiet_from"),
+        ({"quiet_from": "22+01", "quiet_until": "07+01"}, "quiet_from"),
+        ({"digest_at": "0800Z"}, "digest_at"),
         ({"zone": "Europe/Atlantis"}, "zone"),
         ({"zone": "../../etc/passwd"}, "zone"),
     ],
