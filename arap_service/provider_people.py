@@ -102,5 +102,8 @@ def _name(settings: OidcSettings, claims: Mapping[str, Any], subject: str) -> st
 
 
 def _email(settings: OidcSettings, claims: Mapping[str, Any]) -> str | None:
+    """The address, which requests may belong to by: not one that the provider says he has not shown to be his."""
+    if settings.email_claim == "email" and claims.get("email_verified", True) not in (True, "true"):
+        return None
     email = claims.get(settings.email_claim)
     return email if isinstance(email, str) and 0 < len(email) <= 320 and email.isprintable() else None
