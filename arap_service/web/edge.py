@@ -170,7 +170,7 @@ async def _visit(ctx: Context, request: Request) -> Visit:
     secret = request.cookies.get(sessions.COOKIE)
     session = await sessions.find(ctx, secret, in_use=not refreshing)
     if session is None:
-        secret = request.cookies.get(LOGIN_COOKIE)
+        secret = request.cookies.get(LOGIN_COOKIE) or None  # the form token of an empty one is known to anybody
     token = session.form_token if session else form_token(secret) if secret else ""
     rights = await rights_of(ctx, session)
     page = _page(ctx, request, session, token)

@@ -14,6 +14,7 @@ from arap_service.store.people_tables import Account, Person, WebSession
 from arap_service.web import sessions
 from arap_service.web.login import LOGIN_CHAIN, TOO_MANY, WRONG
 from arap_service.web.passwords import is_outdated, is_password
+from arap_service.web.security import form_token as token_of
 from arap_service.web.throttle import PER_PAIR
 from tests.clock import FakeClock
 from tests.web.desk import PASSWORD, SAME_SITE, Browser, cookie_of, form_token
@@ -209,6 +210,14 @@ async def test_cookies_of_the_log_in_page_are_locked_down(browser: Browser) -> N
     cookie = cookie_of(await browser.get("/login"), "__Host-arap-login")
     assert cookie is not None
     assert {"secure", "httponly", "samesite=lax", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
+
+
+async def test_an_empty_cookie_makes_no_form_valid(browser: Browser) -> None:
+    browser.client.cookies.set("__Host-arap-login", "", domain="approvals.example")
+    fields = {"form_token": token_of(""), "name": "grace", "password": PASSWORD, "next": "/desk"}
+    answer = await browser.post("/login", fields, headers=SAME_SITE)
+    assert (answer.status_code, "This form is no longer valid" in answer.text) == (403, True)
+    assert cookie_of(answer, "__Host-arap-desk") is None
 
 
 async def test_the_session_never_becomes_the_secret_of_the_log_in_form(grace: Browser) -> None:
