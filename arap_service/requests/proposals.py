@@ -112,7 +112,7 @@ def _change(arguments: Any, pointer: str, text: str) -> bool:
             here = here[int(name)] if isinstance(here, list) else here[name]
         place = int(last) if isinstance(here, list) else last
         here[place] = _typed(here[place], text)
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError):
         return False
     return True
 

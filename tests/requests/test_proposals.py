@@ -83,7 +83,8 @@ async def test_changed_values_keep_their_kind_and_secrets_stay_out(terms: World)
 
 @pytest.mark.parametrize(
     "changes",
-    [{"/amount": "ninety"}, {"/amount": "true"}, {"/amount": "[1]"}, {"/to/pin": "1"}, {"/new": "1"}, {"/dry": "1"},
+    [{"/amount": "ninety"}, {"/amount": "true"}, {"/amount": "[1]"}, {"/amount": "[" * 50_000},
+     {"/to/pin": "1"}, {"/new": "1"}, {"/dry": "1"},
      {"/tags/7": "x"}, {"/amount/x": "1"}],
 )  # fmt: skip
 async def test_change_of_another_kind_or_of_nothing_shown_is_refused(terms: World, changes: dict[str, str]) -> None:
