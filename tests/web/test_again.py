@@ -34,6 +34,7 @@ templates:
     title: Commit
     explanation: Something is committed.
     step_up: 120
+    standing_days: 10
     steps: [{id: review, title: Review, groups: [maintainers], resolvers: [resolver]}]
 """
 REASON = "Because <it> is canary-right"
@@ -162,6 +163,18 @@ async def test_denying_demands_it_as_well_and_the_refusal_is_on_record(
     assert answer.headers["location"].startswith("/desk/again")
     entries = context.database.read_now(lambda session: entries_of(session, task_id))
     assert (entries[-1].kind, '"code":"step_up_required"' in entries[-1].detail) == ("decision_refused", True)
+
+
+async def test_a_standing_rule_demands_it_as_well_and_leads_there(
+    grace: Browser, app: FastAPI, context: Context, clock: FakeClock
+) -> None:
+    task_id = await requested(app, context)
+    await decide(grace, task_id, "approve")
+    clock.advance(121)
+    page = await grace.get(f"/desk/requests/{task_id}")
+    answer = await grace.submit(f"/desk/requests/{task_id}/rule", seen=page, days="3")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/desk/again?next=%2Fdesk%2Frequests%2F{task_id}")
+    assert context.database.read_now(lambda session: entries_of(session, "standing_rules")) == []
 
 
 async def by_provider(app: FastAPI, provider: TestProvider, context: Context) -> Browser:
