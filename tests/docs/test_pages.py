@@ -7,7 +7,11 @@ import pytest
 from tests.docs.pages import DOCS, Guide, blocks, load
 
 RUN_HERE = {"conformance.md", "operating.md", "policy.md", "gate.md"}
-RUN_ELSEWHERE = {"clients.md": "tests/node/test_clients.py", "simulator.md": "tests/simulator/test_documentation.py"}
+RUN_ELSEWHERE = {
+    "clients.md": "tests/node/test_clients.py",
+    "reviewers.md": "tests/docs/test_reviewers.py",
+    "simulator.md": "tests/simulator/test_documentation.py",
+}
 NOTHING_TO_RUN = {"architecture.md", "arap-conformance.md", "resolvers.md", "security.md", "spec-feedback.md"}
 
 
