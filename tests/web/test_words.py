@@ -59,7 +59,7 @@ def test_every_status_has_words_and_an_unknown_one_promises_nothing() -> None:
 
 def test_every_reason_of_ineligibility_is_explained() -> None:
     codes = [value for name, value in vars(reviewers).items() if name.isupper() and isinstance(value, str)]
-    assert len(codes) == 7
+    assert len(codes) == 9
     assert all(" " in words.why_not(code) and words.why_not(code) != words.why_not("new_code") for code in codes)
 
 
