@@ -80,7 +80,7 @@ def test_a_group_that_is_escalated_to_must_be_known() -> None:
     [
         ("person", "not a usable condition: the expression isn't known to be true or false"),
         ("nobody.id == 1", "not a usable condition: undeclared reference to 'nobody.id'"),
-        ("int('x') == 1", 'int("x") cannot succeed'),
+        ("int('x') == 1", "int('x') cannot succeed"),
     ],
 )
 def test_an_expression_that_cannot_name_anybody_is_refused_with_its_line(who: str, message: str) -> None:
