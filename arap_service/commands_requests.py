@@ -19,6 +19,7 @@ from arap_service.domain.callers import Caller
 from arap_service.domain.visible import visible
 from arap_service.protocol.arap import format_instant
 from arap_service.views import QueueFilter, QueueRow, RequestDetail
+from arap_service.web.words import members
 
 app = typer.Typer(no_args_is_help=True, help="Requests: see and decide them as the person that you are.")
 Login = Annotated[str | None, typer.Option("--as", help="The login of your own local account.")]
@@ -74,7 +75,7 @@ def show_command(
         if as_json:
             typer.echo(_DETAIL.dump_json(found).decode())
             return
-        for line in _told(found):
+        for line in told(found):
             typer.echo(line)
 
     as_caller(config, login, password, token, work)
@@ -139,14 +140,13 @@ def _line(row: QueueRow) -> str:
     return f"{row.id}  {until}  {row.risk}  {row.template_title}: {_flat(row.effect)}"
 
 
-def _told(found: RequestDetail) -> Iterator[str]:
+def told(found: RequestDetail) -> Iterator[str]:
+    """The lines that show a request: what is approved with it, as far as its template reveals that."""
     yield f"{found.id}  {found.status}  version {found.version}  until {format_instant(found.deadline)}"
     yield f"{found.template_title}: {_flat(found.effect)}"
     yield f"for {found.subject['id']}, asked by {found.submitter} through {found.client_id}"
-    for argument in (*found.arguments, *found.facts):
-        yield f"  {argument.pointer or '/'}: {_flat(argument.text)}"
-    if found.hidden:
-        yield f"  not shown: {', '.join(found.hidden)}"
+    if not found.item_count:
+        yield from _terms(found)
     if found.justification:
         yield f"because: {_flat(found.justification)}"
     for step in found.steps:
@@ -156,7 +156,25 @@ def _told(found: RequestDetail) -> Iterator[str]:
         yield f"{vote.voter}{place}: {vote.decision}"
     for each in found.items:
         yield f"thing {each.item}: {each.status}, version {each.version}  {_flat(each.effect)}"
+        yield from _terms(each)
     yield "you may decide it" if found.may_decide else f"you may not decide it ({found.why_not or 'it has ended'})"
+
+
+def _terms(found: RequestDetail) -> Iterator[str]:
+    """What one approval is for, and how far it reaches."""
+    if found.is_emergency:
+        yield "  an emergency, which somebody looks at afterwards"
+    if found.caution:
+        yield f"  caution: {_flat(found.caution)}"
+    for argument in (*found.arguments, *found.facts):
+        yield f"  {argument.pointer or '/'}: {_flat(argument.text)}"
+    for said in () if found.stated is None else found.stated.values:
+        yield f"  {said.pointer}: {_flat(said.text)} (filled in, proven by nobody)"
+    if found.hidden:
+        yield f"  not shown: {', '.join(map(_flat, found.hidden))}"
+    if found.scope is not None and found.scope.may_vary:
+        yield f"  an approval allows more than this: {_flat(found.scope.words)}"
+        yield f"  what may be different: {members(found.scope.may_vary)}"
 
 
 def _flat(text: str) -> str:
