@@ -23,6 +23,7 @@ from authlib.integrations.httpx_client import AsyncOAuth2Client
 from arap_service.jwks import KeysUnavailable, fetch_keys
 from arap_service.keys import Clock
 from arap_service.oidc_tokens import (
+    VERIFIED,
     Expected,
     IdClaims,
     Logout,
@@ -349,7 +350,10 @@ class Provider:
             raise ProviderUnavailable("userinfo")
         if told.get("sub") != claims["sub"]:  # OpenID Connect Core 1.0, section 5.3.2
             raise LoginRefused("userinfo_sub")
-        return IdClaims({**{name: told[name] for name in wanted if name in told}, **claims})
+        added = {name: told[name] for name in wanted if name in told and name not in claims}
+        if self._settings.email_claim in added and VERIFIED in told:  # said of this address, and of no other
+            added[VERIFIED] = told[VERIFIED]
+        return IdClaims({**claims, **added})
 
     def _client(self, redirect_uri: str) -> AsyncOAuth2Client:
         try:

@@ -22,6 +22,8 @@ IdClaims = NewType("IdClaims", dict[str, Any])
 """The claims of an ID token that was proven to be the provider's, for us, for this log-in, and in time."""
 
 MAX_TOKEN: Final = 65_536
+VERIFIED: Final = "email_verified"
+"""The claim that says whether the address in `email` was shown to be the person's."""
 LOGOUT_EVENT: Final = "http://schemas.openid.net/event/backchannel-logout"
 LOGOUT_TYP: Final = "logout+jwt"
 LOGOUT_SECONDS: Final = 300

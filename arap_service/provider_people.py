@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from arap_service import audit
 from arap_service.oidc import LoginRefused
+from arap_service.oidc_tokens import VERIFIED
 from arap_service.settings_login import OidcSettings
 from arap_service.store.database import WriteSession
 from arap_service.store.directory import add_identity, put_groups, put_person
@@ -103,7 +104,7 @@ def _name(settings: OidcSettings, claims: Mapping[str, Any], subject: str) -> st
 
 def _email(settings: OidcSettings, claims: Mapping[str, Any]) -> str | None:
     """The address, which requests may belong to by: not one that the provider says he has not shown to be his."""
-    if settings.email_claim == "email" and claims.get("email_verified", True) not in (True, "true"):
+    if settings.email_claim == "email" and claims.get(VERIFIED, True) not in (True, "true"):
         return None
     email = claims.get(settings.email_claim)
     return email if isinstance(email, str) and 0 < len(email) <= 320 and email.isprintable() else None

@@ -130,11 +130,13 @@ async def test_an_unknown_person_is_added_where_that_is_configured_under_an_id_t
     assert person.id != "grace"
 
 
+@pytest.mark.parametrize("apart", [frozenset(), frozenset({"email", "email_verified"})], ids=["token", "userinfo"])
 @pytest.mark.parametrize("is_verified", [False, "false", []])
 async def test_an_address_that_the_provider_has_not_checked_is_nobodys(
-    browser: Browser, provider: TestProvider, context: Context, is_verified: object
+    browser: Browser, provider: TestProvider, context: Context, is_verified: object, apart: frozenset[str]
 ) -> None:
     """Requests in the name of an address are shown to whose it is."""
+    provider.userinfo_only = apart
     provider.people["u-66"] = {"email": "ada@id.example", "email_verified": is_verified}
     assert (await log_in(browser, provider, "u-66")).status_code == 303
     person = context.database.read_now(lambda session: find_person(session, made_id(provider.issuer, "u-66")))
