@@ -121,7 +121,8 @@ async def propose_rule(
             return IneligibleApprover(code=code)
         if fault := step_up_fault(caller, decider, part.own.template.get("step_up"), now=ctx.clock()):
             return fault
-        return _propose(ctx, session, part, decider, _Wish(rule_id, tuple(may_vary), days))
+        wide = (approval.scope or {}).get("may_vary", ())
+        return _propose(ctx, session, part, decider, _Wish(rule_id, tuple(may_vary), days, tuple(wide)))
 
     fault = await ctx.database.write(work)
     if fault is not None:
@@ -234,6 +235,7 @@ class _Wish:
     rule_id: str
     may_vary: tuple[str, ...]
     days: int | None
+    allowed: tuple[str, ...]  # what whoever approved has left wide
 
 
 def _propose(ctx: Context, session: WriteSession, part: Part, decider: Decider, wish: _Wish) -> ArapError | None:
@@ -244,7 +246,7 @@ def _propose(ctx: Context, session: WriteSession, part: Part, decider: Decider, 
     errors = [
         {"pointer": f"/may_vary/{index}", "code": "not_allowed"}
         for index, pointer in enumerate(wish.may_vary)
-        if pointer not in widest(template) or pointer not in (own.template.get("scope") or {}).get("may_vary", ())
+        if pointer not in widest(template) or pointer not in wish.allowed
     ]
     days = template.standing_days if wish.days is None else wish.days
     if not 1 <= days <= template.standing_days:

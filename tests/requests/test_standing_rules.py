@@ -112,6 +112,16 @@ async def test_rule_that_lets_members_vary_keeps_the_bound_of_the_template(terms
     assert await asked_again(terms, "pay", cost_centre="8", arguments={"amount": 8}) == "pending"
 
 
+async def test_rule_is_no_wider_than_what_was_approved(terms: World) -> None:
+    task_id = await terms.pending("pay")
+    await terms.decide(task_id, "ann", may_vary=["/context/cost_centre"])
+    await terms.decide(task_id, "bob")
+    with pytest.raises(InputInvalid) as refused:
+        await propose_rule(terms.ctx, person("ann"), task_id, may_vary=("/context/arguments_hash",))
+    assert refused.value.extra["errors"] == [{"pointer": "/may_vary/0", "code": "not_allowed"}]
+    assert (await propose_rule(terms.ctx, person("ann"), task_id, may_vary=("/context/cost_centre",))).may_vary
+
+
 async def test_another_client_is_not_served(terms: World) -> None:
     await in_force(terms)
     other = machine("gate-2")
