@@ -42,7 +42,10 @@ class Adapter:
         reason = f"Ticket {ticket['number']}: {ticket['note'] or 'no note'}"
         try:
             if decision == "approve":
-                await self._resolver.decide(request_id, "approve", version=request["version"], reason=reason)
+                # The ticket tells of this one thing, so nothing wider is approved.
+                await self._resolver.decide(
+                    request_id, "approve", version=request["version"], reason=reason, may_vary=()
+                )
             else:
                 await self._resolver.decide(request_id, "deny", version=request["version"], reason=reason)
         except Conflict:

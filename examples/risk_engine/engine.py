@@ -44,7 +44,11 @@ class Engine:
             return found
         try:
             version = request["version"]
-            await self._resolver.decide(request_id, found.verdict, version=version, reason=found.sentence)
+            # What was scored is this one transfer, so nothing wider is approved, however wide the rules allow it.
+            exactly = () if found.verdict == "approve" else None
+            await self._resolver.decide(
+                request_id, found.verdict, version=version, reason=found.sentence, may_vary=exactly
+            )
         except Conflict:
             return found  # somebody was faster, or it has changed: the next round sees what it is now
         if found.verdict == "approve":
@@ -56,6 +60,8 @@ def _transfer(request: dict[str, Any]) -> tuple[int | None, str]:
     values = {value["pointer"]: value for value in request["arguments"] if not value["masked"]}
     amount = values.get("/amount", {}).get("text", "")
     payee = values.get("/to", {})
+    if not request["complete"]:
+        amount = ""  # these are not proven to be the arguments that would be approved
     # What looks like something else than it is counts as a payee that nobody knows.
     name = "" if payee.get("suspicious", True) else str(payee["text"])
     return (int(amount) if amount.isascii() and amount.isdigit() and len(amount) < 16 else None), name

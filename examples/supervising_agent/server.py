@@ -50,7 +50,9 @@ async def _decided(
     resolver: AsyncResolver, request_id: str, decision: Any, *, version: int, reason: str
 ) -> dict[str, Any]:
     try:
-        found = await resolver.decide(request_id, decision, version=version, reason=reason)
+        # An agent approves exactly what it has read, and nothing wider.
+        exactly = () if decision == "approve" else None
+        found = await resolver.decide(request_id, decision, version=version, reason=reason, may_vary=exactly)
     except ResolverError as refused:
         raise ToolError(str(refused)) from None
     return {"id": found["id"], "status": found["status"], "version": found["version"]}

@@ -25,6 +25,7 @@ templates:
     title: Wire transfer
     explanation: Money leaves the company.
     steps: [{id: risk, title: Risk, resolvers: [resolver, second-resolver]}]
+    scope: {may_vary: [/context/arguments_hash], words: Any transfer., within: 'call.arguments.amount < 100000'}
 """
 
 
@@ -68,6 +69,11 @@ async def test_engine_approves_denies_and_hands_over(service_url: str, tmp_path:
         assert disposition(await told.transfer(700, to="Newcomer")) == "approved-executed"
         assert remarks == ["Risk 35: payee not paid before. A human being should look at it."]
         assert told.ran == [("ACME", 500), ("Newcomer", 700)]
+        ways = {}
+        async for row in told.resolver.queue(status="approved"):
+            detail = await told.resolver.get(row["id"])
+            ways[detail["votes"][0]["voter"]] = detail["approval"]["may_vary"]
+        assert ways == {"resolver": [], "second-resolver": ["/context/arguments_hash"]}
         [denied] = [each async for each in told.resolver.queue(status="denied")]
         [vote] = (await told.resolver.get(denied["id"]))["votes"]
         assert (vote["voter"], vote["reason"]) == ("resolver", "Risk 85: large amount, payee not paid before.")
