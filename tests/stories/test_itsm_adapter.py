@@ -37,6 +37,8 @@ async def test_ticket_is_opened_once_and_its_state_decides(service_url: str, tmp
             assert disposition(await told.transfer(600, to="Stranger")) == "denied-not-executed"
             assert told.ran == [("ACME", 500)]
             assert seen == [("T-1", "open"), ("T-2", "open")]
+            [approved] = [each async for each in told.resolver.queue(status="approved")]
+            assert (await told.resolver.get(approved["id"]))["approval"]["may_vary"] == []
             [denied] = [each async for each in told.resolver.queue(status="denied")]
             [vote] = (await told.resolver.get(denied["id"]))["votes"]
             assert (vote["voter"], vote["reason"]) == ("resolver", "Ticket T-2: Checked by phone.")

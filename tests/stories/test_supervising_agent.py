@@ -31,6 +31,8 @@ async def test_agent_decides_with_an_identity_that_the_rules_name(service_url: s
         assert disposition(await told.transfer(500)) == "approved-executed"
         assert disposition(await told.transfer(600, to="Stranger")) == "denied-not-executed"
         assert told.ran == [("ACME", 500)]
+        [approved] = [each async for each in told.resolver.queue(status="approved")]
+        assert (await told.resolver.get(approved["id"]))["approval"]["may_vary"] == []
 
 
 @pytest.mark.anyio
