@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -73,6 +73,12 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     return [str(entry[4][0]) for entry in found]
 
 
+@cache
+def _system_trust() -> ssl.SSLContext:
+    """What the system trusts; reading it takes tens of milliseconds, so once for each process."""
+    return ssl.create_default_context()
+
+
 class Outbound:
     """Checks destinations and posts to them."""
 
@@ -89,7 +95,7 @@ class Outbound:
         self._insecure_loopback = insecure_loopback
         self._timeout = timeout
         self._resolver = resolver
-        self._tls = tls or ssl.create_default_context()
+        self._tls = tls or _system_trust()
 
     async def check(self, url: str, *, allow: Collection[str]) -> None:
         """Refuse `url` unless we may call it now; `allow` holds exact `host:port` destinations.
