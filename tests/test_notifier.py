@@ -27,6 +27,7 @@ from tests.notices import SAYING, Telling, telling_world
 from tests.requests.world import GATE, person, question
 
 WAITS = "Wire transfer waits for a decision"
+POINTS = ("notifier.before_send", "notifier.after_send")
 
 
 @pytest.fixture
@@ -184,7 +185,7 @@ async def test_sender_that_dies_loses_nothing_and_may_repeat_what_it_had_sent(
     service_url: str, tmp_path: Path, clock: FakeClock
 ) -> None:
     """Before sending: once. Between sending and recording: again, after the lease, as the guide says."""
-    dying = {"notifier.before_send": 1, "notifier.after_send": 1}
+    dying = dict.fromkeys(POINTS, 1)
 
     def checkpoint(name: str) -> None:
         if dying.get(name):
