@@ -43,6 +43,9 @@ templates:
     provisioned_retry_seconds: 9
     reason_required: [approve, revoke]
     reasons: {revoke: {pattern: INC, hint: The ticket}}
+    notify: sentence
+    standing_days: 7
+    step_up: 120
 """
 
 
@@ -72,7 +75,8 @@ def test_every_member_of_a_template_arrives() -> None:
     plain = {
         name: getattr(everything, name)
         for name in everything.__dataclass_fields__
-        if name not in {"effect", "evaluators", "provisioned"}
+        if name
+        not in {"effect", "evaluators", "provisioned", "emergency", "scope"}  # the last two have tests of their own
     }
     assert plain == {
         "id": "everything",
@@ -103,6 +107,9 @@ def test_every_member_of_a_template_arrives() -> None:
         "provisioned_retry_seconds": 9,
         "reason_required": frozenset({"approve", "revoke"}),
         "reasons": {"revoke": ReasonRule("INC", "The ticket")},
+        "notify": "sentence",
+        "standing_days": 7,
+        "step_up": 120,
     }
     assert everything.effect is not None
     assert everything.effect.evaluate({}) == "It happens"
@@ -183,7 +190,7 @@ def test_rules_keep_their_order() -> None:
         ),
         (
             template(steps="[{id: s, title: S}]"),
-            PolicyProblem(3, "/templates/t/steps/0", "a step names groups, people or resolvers"),
+            PolicyProblem(3, "/templates/t/steps/0", "a step names groups, people, resolvers, relations or who"),
         ),
         (template(steps="[]"), PolicyProblem(3, "/templates/t/steps", "[] has less than 1 item")),
         (
