@@ -46,4 +46,4 @@ def test_both_commands_are_declared(wheel: zipfile.ZipFile) -> None:
     (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
     lines = wheel.read(name).decode().split("\n")
     assert "arap = arap_service.cli:main" in lines
-    assert "mcp-gate = mcp_gate.cli:main" in lines
+    assert "mcp-gate = mcp_gate.__main__:main" in lines

@@ -55,8 +55,8 @@ def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 async def context(
     service_url: str, tmp_path: Path, clock: FakeClock, provider: TestProvider, ways: dict[str, Any]
 ) -> AsyncIterator[Context]:
-    oidc = provider.settings(**ways.pop("oidc", {}))
-    changes = {"insecure_loopback": True, "login": {"oidc": oidc, **ways}}
+    oidc = provider.settings(**ways.get("oidc", {}))  # the parameter is shared with the other engine
+    changes = {"insecure_loopback": True, "login": {**ways, "oidc": oidc}}
     async with service_context(
         settings_for(tmp_path, database=service_url, policy=POLICY, **changes), clock=clock
     ) as opened:
