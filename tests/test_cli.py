@@ -247,8 +247,10 @@ def test_mistake_of_an_operator_is_named_without_a_traceback(arguments: list[str
 def test_people_and_accounts_are_brought_in_and_every_change_is_audited(dev: Path) -> None:
     config = ["--config", str(dev / "arap.yaml")]
     path = people_file(dev)
-    for _ in range(2):
-        assert run("people", "import", str(path), *config).stdout == "1 people are up to date.\n"
+    said = [run("people", "import", str(path), *config).stdout.splitlines() for _ in range(2)]
+    assert said[0][0] == "add dana (Dana), groups reviewers"
+    assert not any(line.startswith("add") for line in said[1])
+    assert [lines[-1] for lines in said] == ["1 people are up to date."] * 2
     given = run(
         "account", "add", "Dana", "--person", "dana", "--password-stdin", *config, stdin="a long enough password\n"
     )
