@@ -58,12 +58,12 @@ async def serving(
             server = _Server(config)
             task = asyncio.create_task(server.serve(sockets=[listening]))
             try:
-                with anyio.fail_after(10):
+                with anyio.fail_after(40):
                     await server.ready.wait()
                 yield Live(url, context, app.state.streams)
             finally:
                 server.should_exit = True
-                with anyio.fail_after(10):
+                with anyio.fail_after(40):
                     await task
 
 

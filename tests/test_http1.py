@@ -34,7 +34,7 @@ async def length_of_body(scope: Scope, receive: Receive, send: Send) -> None:
 async def answer_to(*pieces: bytes) -> bytes:
     """What comes back on one connection for what is sent in pieces, up to one whole answer or the end."""
     ready = anyio.Event()
-    with bound("127.0.0.1:0") as listening, anyio.fail_after(5):
+    with bound("127.0.0.1:0") as listening, anyio.fail_after(20):
         config = uvicorn.Config(length_of_body, http=BoundedHttp, log_config=None, lifespan="off")
         server = Server(config, announce=ready.set)
         async with anyio.create_task_group() as group:

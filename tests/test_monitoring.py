@@ -20,7 +20,7 @@ async def test_figures_and_readiness_are_served_beside_the_main_port_until_the_s
 ) -> None:
     settings = settings_for(tmp_path, database=service_url, policy=POLICY)
     async with service_context(settings, clock=clock) as context:
-        with socket.create_server(("127.0.0.1", 0)) as listening, anyio.fail_after(20):
+        with socket.create_server(("127.0.0.1", 0)) as listening, anyio.fail_after(55):
             url = f"http://127.0.0.1:{listening.getsockname()[1]}"
             async with monitored(context, listening), httpx2.AsyncClient(base_url=url) as client:
                 figures = await client.get("/metrics")

@@ -264,7 +264,7 @@ async def test_closed_port_is_a_failure(tmp_path: Path) -> None:
 
 async def failure(port: int, trusting: ssl.SSLContext, **options: Any) -> str:
     destination = f"127.0.0.1:{port}"
-    with pytest.raises(DeliveryFailed) as caught, anyio.fail_after(10):
+    with pytest.raises(DeliveryFailed) as caught, anyio.fail_after(40):
         await Outbound(tls=trusting, **options).post(
             f"https://{destination}/cb", content=b"", headers={}, allow={destination}
         )

@@ -108,7 +108,7 @@ async def test_running_service_records_the_rules_it_starts_with_and_those_it_tak
         first = ctx.policy.current().version
         assert recorded(ctx.database) == [first]
         write(settings.policy_path, SECOND)
-        with anyio.fail_after(20):
+        with anyio.fail_after(55):
             async with anyio.create_task_group() as group:
                 group.start_soon(run_background, ctx)
                 while len(recorded(ctx.database)) < 2:

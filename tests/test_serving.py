@@ -103,6 +103,6 @@ async def test_a_server_says_that_it_stops_before_it_waits_for_anything() -> Non
     server = Server(
         config, announce=lambda: setattr(server, "should_exit", True), stopping=lambda: told.append("stopping")
     )
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         await server.serve()
     assert told == ["stopping", "lifespan ends"]

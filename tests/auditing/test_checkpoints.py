@@ -108,7 +108,7 @@ async def test_two_that_sign_at_once_make_one_line_of_checkpoints(
 ) -> None:
     """The lease only spares work: without it the numbers keep two from signing the same place in the line."""
     append(database, clock, "a", *"123456")
-    with anyio.fail_after(20):
+    with anyio.fail_after(55):
         async with anyio.create_task_group() as group:
             for _ in range(4):
                 group.start_soon(notary.sign)
@@ -149,7 +149,7 @@ async def test_running_service_signs_by_itself(service_url: str, tmp_path: Path,
     """The loop looks at once when it begins; the key of an approval or a person's login need not come first."""
     settings = settings_for(tmp_path, database=service_url, policy=POLICY)
     async with service_context(settings, clock=clock) as context:
-        with anyio.fail_after(20), context.database.subscribe(CHECKPOINTS) as signed:
+        with anyio.fail_after(55), context.database.subscribe(CHECKPOINTS) as signed:
             async with anyio.create_task_group() as group:
                 group.start_soon(run_background, context)
                 while not await context.database.read(log.last_checkpoint):

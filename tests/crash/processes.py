@@ -21,7 +21,7 @@ import httpx2
 
 from tests.patience import pause, pause_now
 
-PATIENCE_SECONDS = 45.0
+PATIENCE_SECONDS = 90.0
 NO_CHANGES: Mapping[str, str] = MappingProxyType({})
 
 

@@ -101,7 +101,7 @@ async def test_the_flow_of_the_gate_passes_with_cerbos_behind_it(
     base: str, databases: Databases, tmp_path: Path, ars: str
 ) -> None:
     url = databases.copy_of("sqlite", "service", migrate.upgrade)
-    with anyio.fail_after(30):
+    with anyio.fail_after(55):
         async with (
             combination("behind", ars, tmp_path, url, real=base) as combined,
             connected(combined.world.server(), tasks_client()) as client,

@@ -171,7 +171,7 @@ async def combined(request: pytest.FixtureRequest, databases: Databases, tmp_pat
 
 @pytest.mark.requirement("PDP-40", "PDP-68", "ARS-16", "ARS-61", "PEP-34")
 async def test_a_call_is_permitted_denied_or_approved_and_then_run_once(combined: Combination) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(55):
         async with connected(combined.world.server(), tasks_client()) as client:
             assert not (await client.call_tool("read", {"account": "a1"})).is_error
             assert (await client.call_tool("sees", {})).is_error
@@ -185,7 +185,7 @@ async def test_a_call_is_permitted_denied_or_approved_and_then_run_once(combined
 
 
 async def test_a_call_that_somebody_denies_never_runs(combined: Combination) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(55):
         async with connected(combined.world.server(), tasks_client()) as client:
             task = await create(client, "wire", to="acct-991", amount=5)
             await combined.decide("deny")

@@ -594,7 +594,7 @@ async def test_calls_that_wait_for_a_decision_point_share_its_silence(
             await backend.evaluate(QUESTION)
         failed.append(number)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             for number in range(8):
                 group.start_soon(evaluate, number)
@@ -616,7 +616,7 @@ async def test_a_call_that_is_given_up_while_it_fetches_leaves_the_fetch_to_anot
     async def evaluate() -> None:
         decided.append(await backend.evaluate(about("read")))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             given_up = anyio.CancelScope()
 

@@ -171,7 +171,7 @@ async def test_whoever_waits_for_a_row_of_another_process_gives_up_and_says_why(
     holder = await _with_a_row(engine_url)
     waiter = Database.open(engine_url, busy_seconds=0.05)
     let_go, held = threading.Event(), anyio.Event()
-    with anyio.fail_after(20):
+    with anyio.fail_after(55):
         async with anyio.create_task_group() as group:
             group.start_soon(_held, holder, let_go, held)
             await held.wait()
@@ -202,7 +202,7 @@ async def test_a_process_that_freezes_in_a_transaction_on_postgresql_keeps_nobod
             await other.write(_change)
             let_go.set()
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(55):
         with pytest.raises(ExceptionGroup) as lost:
             await go_on()
         assert lost.group_contains(StoreUnavailable)

@@ -17,7 +17,7 @@ _credential: ContextVar[str | None] = ContextVar("credential", default=None)
 @pytest.fixture
 async def detached() -> AsyncIterator[Detached]:
     place = Detached()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             await group.start(place.serve)
             yield place

@@ -205,7 +205,7 @@ async def test_what_answers_without_an_end_is_not_waited_for(tmp_path: Path, mon
         issuers=[ISSUER],
         resource="https://gate.example/mcp",
     )
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         told = await found(given, tmp_path, other=lambda _: httpx2.Response(200, content=trickle()))
     assert {name: finding.says for name, finding in told.items()} == {
         "issuers (https://issuer.example)": "its key set cannot be had (TimeoutError), so every token of it is refused"

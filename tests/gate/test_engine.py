@@ -605,7 +605,7 @@ async def test_an_intent_that_a_call_is_still_submitting_is_left_to_it(kit: Kit)
         return await submit(body, key=key)
 
     vars(kit.backend)["submit"] = slow
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with anyio.create_task_group() as group:
             group.start_soon(kit.open)
             await entered.wait()
@@ -688,7 +688,7 @@ async def test_the_engine_runs_a_task_from_call_to_result_by_itself(kit: Kit) ->
     """The loop, the wake-ups and the outbox together, on the real clock of the event loop."""
     stop, ran = anyio.Event(), anyio.Event()
     kit.tool.during = ran.set
-    with anyio.fail_after(20):
+    with anyio.fail_after(55):
         async with anyio.create_task_group() as group:
             group.start_soon(kit.engine.run, stop)
             task_id = await kit.open()

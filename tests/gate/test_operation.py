@@ -77,7 +77,7 @@ async def test_an_address_that_is_taken_is_named(clock: FakeClock, sqlite_url: s
     database = Database.open(sqlite_url)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bind = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(ConfigurationInvalid, match="cannot be used"), anyio.fail_after(5):
+        with pytest.raises(ConfigurationInvalid, match="cannot be used"), anyio.fail_after(20):
             async with listening(Operation(database, Metrics(), lambda: True, clock), bind):
                 pass
     await database.aclose()

@@ -62,7 +62,7 @@ class Scene:
 
 async def run(scene: Scene, poller: Poller, until: anyio.Event) -> None:
     stop = anyio.Event()
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with anyio.create_task_group() as group:
             group.start_soon(poller.run, stop)
             await until.wait()
@@ -86,7 +86,7 @@ async def test_a_wake_up_ends_the_rest_and_hurries_the_step() -> None:
 
     scene = Scene(step=step)
     poller = scene.poller(idle=timedelta(hours=1))
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with anyio.create_task_group() as group:
             stop = anyio.Event()
             group.start_soon(poller.run, stop)
@@ -113,7 +113,7 @@ async def test_a_task_is_stepped_by_one_step_at_a_time_and_again_if_woken_meanwh
 
     scene = Scene([ONE], [ONE], [ONE], step=step)
     poller = scene.poller(idle=timedelta(milliseconds=5))
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with anyio.create_task_group() as group:
             stop = anyio.Event()
             group.start_soon(poller.run, stop)
@@ -162,7 +162,7 @@ async def test_steps_under_way_get_some_time_to_finish_and_no_more(drain: timede
 
     scene = Scene([ONE], step=step)
     poller = scene.poller(drain=drain)
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with anyio.create_task_group() as group:
             group.start_soon(poller.run, stop)
             await begun.wait()

@@ -114,7 +114,7 @@ async def test_four_way_races_have_one_winner_and_one_line_of_audit(kit: Kit) ->
                 )
             )
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(55):
             async with anyio.create_task_group() as group:
                 for event, changes in events[number % 4 :] + events[: number % 4]:
                     group.start_soon(one, event, changes)

@@ -103,7 +103,7 @@ async def test_an_approved_call_carries_a_token_that_ends_with_its_approval(worl
         await client.call_tool("read", {"account": "a1"})
         created = await create(client, "wire", to="acct-991", amount=1)
         world.service.approve()
-        with anyio.fail_after(20):
+        with anyio.fail_after(55):
             state = await ended(client, created.task_id)
     (task,) = world.service.tasks.values()
     until = datetime.fromisoformat(task["approval"]["approved_until"])

@@ -169,7 +169,7 @@ async def test_decisions_on_different_items_at_once_all_count_and_one_end_follow
     names = ("wire_transfer", "quiet", "form")
     context = {"business_justification": "because"}
     task_id = await bundle(world, *names, context=context)
-    with anyio.fail_after(20):
+    with anyio.fail_after(55):
         async with anyio.create_task_group() as group:
             for item in range(1, len(names) + 1):
                 group.start_soon(decide, world, task_id, item)
@@ -189,7 +189,7 @@ async def test_of_decisions_on_one_item_at_once_one_counts(world: World) -> None
         except ArapError as fault:
             refusals.append(fault)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(55):
         async with anyio.create_task_group() as group:
             for number in range(6):
                 group.start_soon(attempt, "ann" if number % 2 else "bob", "approve" if number % 3 else "deny")

@@ -544,7 +544,7 @@ async def test_death_around_a_decision_leaves_all_or_nothing(world: World) -> No
 async def test_decision_wakes_whoever_waits_for_the_task(world: World) -> None:
     """Design section 2: waiters need not poll."""
     task_id = await world.pending()
-    with anyio.fail_after(5), world.ctx.database.subscribe(f"task:{task_id}") as subscription:
+    with anyio.fail_after(20), world.ctx.database.subscribe(f"task:{task_id}") as subscription:
         await world.decide(task_id)
         assert await subscription.wait(5)
 

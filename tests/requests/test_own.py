@@ -250,7 +250,7 @@ async def test_report_that_comes_twice_at_once_is_one_as_well(world: World) -> N
         return world.ctx.new_id(prefix)
 
     ctx = replace(world.ctx, new_id=new_id)
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with anyio.create_task_group() as group:
             for _ in range(2):
                 group.start_soon(requests.report, ctx, GATE, task_id, REPORT)

@@ -35,7 +35,7 @@ DEFECTS = [
 
 async def played(folder: Path, database: str, *, name: str, defect: str | None = None) -> Played:
     points: list[Point] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(55):
         async with listening(app_of(points)) as base:
             changes = {"background": True, "callbacks": callbacks_of(base), "limits": {"poll_seconds": 1}}
             async with rehearsing(folder, database=database, **changes) as world, pointed(world, defect) as point:

@@ -98,7 +98,7 @@ async def test_a_reason_that_is_asked_for_reaches_the_reviewer_and_never_the_too
                     assert request["justification"] == TYPED["business_justification"]
                     await resolver.decide(waiting["id"], "approve", version=request["version"])
 
-            with anyio.fail_after(30):
+            with anyio.fail_after(55):
                 extension = TasksExtension(progress=decide)
                 async with Client(server, extensions=[extension], elicitation_callback=fill_in) as client:
                     result = await client.call_tool("wire_transfer", {"to": "ACME", "amount": 50_000})

@@ -79,7 +79,7 @@ async def test_a_question_of_a_reviewer_is_answered_before_he_decides(
                         else:
                             await resolver.decide(request["id"], "deny", version=seen, reason="not answered")
 
-            with anyio.fail_after(30):
+            with anyio.fail_after(55):
                 extension = TasksExtension(progress=review)
                 async with Client(server, extensions=[extension], elicitation_callback=fill_in) as client:
                     result = await client.call_tool("wire_transfer", {"to": "ACME", "amount": 50_000})

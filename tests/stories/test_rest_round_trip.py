@@ -75,7 +75,7 @@ async def test_denial_becomes_an_approval_and_ends_when_it_is_revoked(service_ur
             httpx2.AsyncClient(auth=live.credentials("gate")) as gate,
             AsyncResolver(live.url, auth=live.credentials("resolver")) as resolver,
         ):
-            with anyio.fail_after(30):
+            with anyio.fail_after(55):
                 await tell(live, gate, resolver, receiver, callback)
 
 

@@ -67,7 +67,7 @@ async def test_a_risk_that_changes_is_seen_at_the_end_and_leaves_the_approval_in
                     request = await resolver.get(waiting["id"])
                     await resolver.decide(waiting["id"], "approve", version=request["version"])
 
-            with anyio.fail_after(30):
+            with anyio.fail_after(55):
                 async with Client(server, extensions=[TasksExtension(progress=decide)]) as client:
                     result = await client.call_tool("wire_transfer", {"to": "ACME"})
     assert (result.meta or {})[DISPOSITION] == disposition

@@ -467,7 +467,7 @@ async def test_of_two_requests_at_once_one_takes_the_form(
     async def submit(told: dict[str, Any]) -> None:
         answered.append((await request(gate, call(), told)).status_code)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(55):
         async with anyio.create_task_group() as group:
             for told in denied:
                 group.start_soon(submit, told)

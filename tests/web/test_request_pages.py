@@ -114,7 +114,7 @@ async def test_sending_a_form_twice_casts_one_vote_and_the_second_sees_what_happ
             f"/desk/requests/{task_id}/decision", seen=seen, decision="approve", version="1"
         )
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(55):
         async with anyio.create_task_group() as group:
             group.start_soon(send, "first")
             group.start_soon(send, "second")
