@@ -22,9 +22,12 @@ CLASSES = [each for each in vars(errors).values() if isinstance(each, type) and 
 
 @pytest.mark.requirement("ARS-03", "ARS-04")
 def test_each_problem_type_has_exactly_one_class_with_its_status() -> None:
-    assert sorted((each.urn, each.status) for each in CLASSES if each is not ArapError) == sorted(
+    """A step-up is a case of a forbidden decision, told apart by its code."""
+    others = {ArapError, errors.StepUpRequired}
+    assert sorted((each.urn, each.status) for each in CLASSES if each not in others) == sorted(
         (problem, problem.status) for problem in ProblemType
     )
+    assert errors.StepUpRequired.urn == Forbidden.urn
 
 
 @pytest.mark.parametrize(
