@@ -137,10 +137,10 @@ class Office:
 
     async def outcome(self, task_id: str) -> str | None:
         """What the record says of the last attempt: that it counted, the rule against it, or nothing at all."""
-        entry = (await self.world.audit(task_id))[-1]
-        if entry.kind == "vote_cast":
-            return MAY
-        return str(json.loads(entry.detail)["code"]) if entry.kind == "decision_refused" else None
+        told = [each for each in await self.world.audit(task_id) if each.kind in {"vote_cast", "decision_refused"}]
+        if not told:
+            return None
+        return MAY if told[-1].kind == "vote_cast" else str(json.loads(told[-1].detail)["code"])
 
     async def tried(self, attempt: Attempt) -> dict[str, str | None]:
         """What comes of it when everybody tries to decide a request of his own in this way."""
