@@ -39,7 +39,17 @@ async def test_request_shows_what_a_decision_needs_and_its_version_as_the_etag(b
     assert request["explanation"] == "Money leaves the company."
     assert request["deadline"] == "2026-05-01T20:00:00Z"
     assert request["steps"] == [
-        {"id": "risk", "title": "Risk engine", "quorum": 1, "approvals": 0, "denials": 0, "status": "waiting"}
+        {
+            "id": "risk",
+            "title": "Risk engine",
+            "quorum": 1,
+            "approvals": 0,
+            "denials": 0,
+            "status": "waiting",
+            "after": [],
+            "deadline": None,
+            "escalated_at": None,
+        }
     ]
     assert request["pending_approval"] is not None
 

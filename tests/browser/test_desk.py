@@ -87,7 +87,7 @@ def test_a_reviewer_reads_and_approves(visit: Visit, desk: RunningDesk) -> None:
     page.get_by_role("link", name="Fix rounding of the last digit").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Fix rounding of the last digit")
     expect(page.get_by_text("It commits what is staged at the moment it runs.")).to_be_visible()
-    expect(page.get_by_text("/srv/ledger", exact=True)).to_be_visible()
+    expect(page.locator("pre", has_text="/srv/ledger")).to_be_visible()
     page.get_by_label("An approval lasts").select_option("5 minutes")
     page.get_by_role("button", name="Approve").click()
     expect(page.get_by_role("heading", name="Approved", exact=True)).to_be_visible()
