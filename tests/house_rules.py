@@ -33,7 +33,7 @@ MAY_COMMIT: Final = frozenset({"arap_service/store/database.py", "mcp_gate/store
 MAY_ASK_THE_TIME: Final = frozenset({"arap_service/app.py", "arap_service/cli.py", "mcp_gate/cli.py"})
 CLOCKS: Final = frozenset({("datetime", "now"), ("datetime", "utcnow"), ("date", "today"), ("time", "time")})
 SLEEPERS: Final = frozenset({"time", "anyio", "asyncio", "trio"})
-OURS: Final = ("arap_service", "mcp_gate")
+OURS: Final = ("arap_service", "blackbox_kit", "mcp_gate")
 
 
 def tracked() -> list[PurePosixPath]:
@@ -61,7 +61,7 @@ def nothing_unfinished(path: PurePosixPath, text: str) -> Iterator[str]:
 
 
 def short_files_and_functions(path: PurePosixPath, text: str) -> Iterator[str]:
-    """Both packages keep files under 400 lines and functions under 50."""
+    """Our packages keep files under 400 lines and functions under 50."""
     if path.parts[0] not in OURS or path.suffix != ".py":
         return
     lines = text.count("\n")

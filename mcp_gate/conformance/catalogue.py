@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from blackbox_kit.choosing import NoSuchCheck, chosen_of, groups_of
 from mcp_gate.conformance import (
     checks_binding,
     checks_capability,
@@ -14,6 +15,9 @@ from mcp_gate.conformance import (
     checks_input,
 )
 from mcp_gate.conformance.model import Check
+from mcp_gate.conformance.table import PREFIX
+
+__all__ = ["CHECKS", "GROUPS", "NoSuchCheck", "chosen"]
 
 CHECKS: Final[tuple[Check, ...]] = (
     *checks_capability.CHECKS,
@@ -25,11 +29,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     *checks_exposure.CHECKS,
     *checks_client.CHECKS,
 )
-GROUPS: Final[tuple[str, ...]] = tuple(dict.fromkeys(check.group for check in CHECKS))
-
-
-class NoSuchCheck(Exception):
-    """A name is neither a check's nor a group's."""
+GROUPS: Final = groups_of(CHECKS)
 
 
 def chosen(names: Sequence[str]) -> tuple[Check, ...]:
@@ -38,11 +38,4 @@ def chosen(names: Sequence[str]) -> tuple[Check, ...]:
     Raises:
         NoSuchCheck: A name is not known.
     """
-    known = {check.id for check in CHECKS}
-    wanted = set[str]()
-    for name in names:
-        full = name if name in known else f"sep-2848-{name}"
-        if name not in GROUPS and full not in known:
-            raise NoSuchCheck(f"there is no check and no group {name!r}; --list shows them")
-        wanted.add(name if name in GROUPS else full)
-    return tuple(check for check in CHECKS if not wanted or check.id in wanted or check.group in wanted)
+    return chosen_of(CHECKS, names, prefix=PREFIX)

@@ -5,26 +5,34 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final, NoReturn, Self
-from urllib.parse import urlsplit
+from typing import Annotated, Final, NoReturn
 
 import anyio
 import typer
-from rich.console import Console
 
+from blackbox_kit.command import (
+    FAILED,
+    NOT_RUN,
+    OK,
+    USAGE,
+    UsageWrong,
+    Watching,
+    checked_url,
+    repeated,
+    status,
+    wide_console,
+    written,
+)
+from blackbox_kit.table import listed, show
 from mcp_gate.conformance.catalogue import NoSuchCheck, chosen
 from mcp_gate.conformance.control import Control, ControlInvalid, Hands, Secret, read_control
-from mcp_gate.conformance.model import Check, Level, Outcome, Report, Verdict
-from mcp_gate.conformance.report import as_checks, as_json, as_junit
+from mcp_gate.conformance.model import Check, Report
 from mcp_gate.conformance.rules import rules
 from mcp_gate.conformance.running import HttpSubject, Run, StdioSubject, Subject, Unreachable, client_player
-from mcp_gate.conformance.table import listed, show, word
+from mcp_gate.conformance.table import SUITE
 
-OK: Final = 0
-FAILED: Final = 1
-USAGE: Final = 2
-NOT_RUN: Final = 3
-NARROWEST: Final = 160
+PROGRAM: Final = ("mcp-gate", "conformance")
+__all__ = ["FAILED", "conformance", "main", "status"]
 
 File = Annotated[Path | None, typer.Option(help="Write it there as well.")]
 
@@ -50,41 +58,22 @@ def conformance(
     try:
         wanted = chosen(only or ())
         if list_:
-            listed(wanted, rules(), _console())
+            listed(wanted, rules(), wide_console())
             raise typer.Exit(OK)
         given = _control(control, token_env)
         subject = _subject(url, stdio, client)
-        repeat = _repeat(url=url, stdio=stdio, client=client, control=control, token_env=token_env, anyway=anyway)
+        options = {"url": url, "stdio": stdio, "client": client, "control": control, "token_env": token_env}
+        repeat = repeated(PROGRAM, {**options, "anyway": anyway})
         report = anyio.run(lambda: _run(Hands(*given), subject, client, wanted, anyway=anyway))
+        show(SUITE, report, wide_console(), repeat=repeat)
+        written(SUITE, report, at=_now(), json=json_, junit=junit, checks=checks)
     except (NoSuchCheck, ControlInvalid, UsageWrong) as error:
         _end(str(error), USAGE)
     except Unreachable as error:
         _end(f"no server to test: {error}", NOT_RUN)
     except KeyboardInterrupt:
         _end("interrupted", NOT_RUN)
-    show(report, _console(), repeat=repeat)
-    try:
-        for path, text in ((json_, as_json(report)), (junit, as_junit(report)), (checks, as_checks(report, at=_now()))):
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        _end(f"the report cannot be written ({type(error).__name__})", USAGE)
     raise typer.Exit(status(report, strict=strict))
-
-
-class UsageWrong(Exception):
-    """The command line asks for what cannot be."""
-
-
-def status(report: Report, *, strict: bool) -> int:
-    """The exit status that a report means."""
-    level = None if strict else Level.MUST
-    if report.count(Verdict.FAIL, level=level):
-        return FAILED
-    if report.count(Verdict.ERROR) or (strict and report.count(Verdict.SKIPPED)):
-        return NOT_RUN
-    return OK
 
 
 async def _run(
@@ -102,43 +91,11 @@ async def _run(
     return Report(target or "", "a scripted server" if subject is None else subject.transport, outcomes, rules())
 
 
-class Watching:
-    """Says on standard error how far the run is: one line that changes at a terminal, one for each check elsewhere."""
-
-    def __init__(self, total: int) -> None:
-        self._console = Console(stderr=True)
-        self._total = total
-        self._done = 0
-        self._status = self._console.status("starting …") if self._console.is_terminal else None
-
-    def __enter__(self) -> Self:
-        if self._status is not None:
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
-
-    def told(self, outcome: Outcome) -> None:
-        """One more is done."""
-        self._done += 1
-        line = f"{self._done}/{self._total}  {word(outcome):8}{outcome.check.id}"
-        if self._status is not None:
-            self._status.update(line)
-        else:
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
 def _subject(url: str | None, stdio: str | None, client: str | None) -> Subject | None:
     if url is not None and stdio is not None:
         raise UsageWrong("give either --url or --stdio")
     if url is not None:
-        if not url.startswith(("http://", "https://")):
-            raise UsageWrong("--url must begin with http:// or https://")
-        if "@" in urlsplit(url).netloc:
-            raise UsageWrong("--url must have no name and password in it; use a token, with --token-env or tokens")
-        return HttpSubject(url)
+        return HttpSubject(checked_url(url))
     if stdio is not None:
         if not _words(stdio, "--stdio"):
             raise UsageWrong("--stdio names no program")
@@ -162,22 +119,6 @@ def _control(path: Path | None, token_env: str | None) -> tuple[Control, Path]:
         tokens = found.tokens.model_copy(update={"first": Secret(env=token_env)})
         found = found.model_copy(update={"tokens": tokens})
     return found, folder
-
-
-def _repeat(**options: str | Path | bool | None) -> list[str]:
-    """The command line of this run without its reports; tokens are never on it."""
-    words = ["mcp-gate", "conformance"]
-    for name, value in options.items():
-        if value is True:
-            words.append(f"--{name.replace('_', '-')}")
-        elif value is not None and value is not False:
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    return words
-
-
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=max(console.width, NARROWEST))
 
 
 def _end(text: str, code: int) -> NoReturn:

@@ -1,91 +1,48 @@
-"""What a check is, what its outcome can be, and how a check says so."""
+"""What a check of this suite needs; the rest of what a check is stands in `blackbox_kit.model`."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any
+from dataclasses import dataclass
 
-Json = dict[str, Any]
+from blackbox_kit.model import (
+    Check as AnyCheck,
+)
+from blackbox_kit.model import (
+    Exchange,
+    Json,
+    Level,
+    NotApplicable,
+    NotKept,
+    NotRun,
+    Outcome,
+    Report,
+    Rule,
+    Verdict,
+)
 
-
-class Level(StrEnum):
-    """How binding the sentence is."""
-
-    MUST = "MUST"
-    SHOULD = "SHOULD"
-
-
-class Verdict(StrEnum):
-    """What became of a check; `ERROR` says that it could not be run to its end, and nothing about the rule."""
-
-    PASS = "pass"  # noqa: S105 - a verdict
-    FAIL = "fail"
-    SKIPPED = "skipped"
-    ERROR = "error"
-
-
-class NotKept(Exception):
-    """The rule is not kept; the text says what was seen."""
-
-
-class NotRun(Exception):
-    """The check could not be brought to the point where the rule shows; the text says what stood in its way."""
-
-
-class NotApplicable(Exception):
-    """The rule does not concern this server or this transport; the text says why."""
+__all__ = [
+    "Check",
+    "Exchange",
+    "Json",
+    "Level",
+    "NotApplicable",
+    "NotKept",
+    "NotRun",
+    "Outcome",
+    "Report",
+    "Rule",
+    "Verdict",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """A normative sentence and where it stands."""
-
-    sentence: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(AnyCheck):
     """One thing to find out. `verbs` and `calls` are what the control file must offer for it."""
 
-    id: str
-    group: str
-    level: Level
-    run: Callable[[Any], Awaitable[None]]
     verbs: tuple[str, ...] = ()
     calls: tuple[str, ...] = ("gated",)
     of_client: bool = False
     always: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """What was sent and what came, secrets removed."""
-
-    sent: Json
-    came: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one check."""
-
-    check: Check
-    verdict: Verdict
-    note: str = ""
-    seconds: float = 0.0
-    exchanges: tuple[Exchange, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A whole run: against what, and every outcome in the order of the catalogue."""
-
-    target: str
-    transport: str
-    outcomes: tuple[Outcome, ...]
-    rules: Mapping[str, Rule] = field(default_factory=dict)
-
-    def count(self, verdict: Verdict, *, level: Level | None = None) -> int:
-        """How many outcomes have this verdict, of one level or of both."""
-        return sum(one.verdict is verdict and (level is None or one.check.level is level) for one in self.outcomes)
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """A client, or calls and verbs."""
+        return ("--client",) if self.of_client else (*(f"call {name}" for name in self.calls), *self.verbs)

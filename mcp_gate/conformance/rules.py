@@ -26,17 +26,9 @@ def traceability() -> Mapping[str, Any]:
 def rules() -> Mapping[str, Rule]:
     """The first sentence of each check, by the check's id."""
     found: dict[str, Rule] = {}
-    for row in traceability()["requirements"]:
-        if "check" in row:
-            found.setdefault(row["check"], Rule(row["text"], TASKS if "url" in row else SEP))
-    return found
-
-
-def links() -> Mapping[str, str]:
-    """Where the sentence of each check stands."""
     document = traceability()
-    return {
-        row["check"]: row.get("url", document["spec_url"])
-        for row in reversed(document["requirements"])
-        if "check" in row
-    }
+    for row in document["requirements"]:
+        if "check" in row:
+            source, url = (TASKS, row["url"]) if "url" in row else (SEP, document["spec_url"])
+            found.setdefault(row["check"], Rule(row["text"], source, url))
+    return found

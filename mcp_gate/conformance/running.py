@@ -10,11 +10,12 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import anyio
 
+from blackbox_kit.judging import judged, without_secrets
 from mcp_gate.conformance.checks_capability import declared
 from mcp_gate.conformance.client_server import TOOL, Script, scripted
 from mcp_gate.conformance.control import Hands
@@ -22,12 +23,10 @@ from mcp_gate.conformance.model import (
     Check,
     Exchange,
     NotApplicable,
-    NotKept,
     NotRun,
     Outcome,
     Verdict,
 )
-from mcp_gate.conformance.redaction import redacted
 from mcp_gate.conformance.transports import NoAnswer, Nowhere, Transport, http_transport, stdio_transport
 from mcp_gate.conformance.trial import Trial, brief
 from mcp_gate.conformance.wire import APPROVAL, TASKS, Wire
@@ -183,25 +182,12 @@ class Run:
 
     async def _one(self, check: Check, lines: Lines) -> Outcome:
         exchanges: list[Exchange] = []
-        seconds, started = self.hands.control.seconds, self.clock()
-        trial = self._trial(exchanges, lines)
-        verdict, note = Verdict.PASS, ""
-        try:
-            with anyio.fail_after(seconds.check):
-                await check.run(trial)
-        except NotKept as error:
-            verdict, note = Verdict.FAIL, str(error)
-        except NotApplicable as error:
-            verdict, note = Verdict.SKIPPED, str(error)
-        except NotRun as error:
-            verdict, note = Verdict.ERROR, str(error)
-        except TimeoutError:
-            verdict, note = Verdict.ERROR, f"the check had no end within {seconds.check:g} s"
-        except Exception as error:  # noqa: BLE001 - whatever a server sent, there is a verdict
-            verdict, note = Verdict.ERROR, f"the check met what it did not expect ({type(_first(error)).__name__})"
+        seconds, trial = self.hands.control.seconds, self._trial(exchanges, lines)
+        outcome = await judged(check, lambda: check.run(trial), exchanges, seconds=seconds.check, clock=self.clock)
         with anyio.move_on_after(seconds.request):
             await trial.clean()
-        return self._kept(Outcome(check, verdict, note, self.clock() - started, tuple(exchanges)))
+        hidden = {token for token in self.tokens if token} | set(self.hands.control.hidden.artifacts)
+        return without_secrets(outcome, hidden)
 
     def _trial(self, exchanges: list[Exchange], lines: Lines) -> Trial:
         def wire(transport: Transport) -> Wire:
@@ -223,11 +209,6 @@ class Run:
             open_another=another,
             exchanges=exchanges,
         )
-
-    def _kept(self, outcome: Outcome) -> Outcome:
-        hidden = {token for token in self.tokens if token} | set(self.hands.control.hidden.artifacts)
-        kept = tuple(Exchange(redacted(one.sent, hidden), redacted(one.came, hidden)) for one in outcome.exchanges)
-        return replace(outcome, note=redacted(outcome.note, hidden), exchanges=kept)
 
 
 def client_player(command: str, *, seconds: float) -> PlayClient:
@@ -251,9 +232,3 @@ def client_player(command: str, *, seconds: float) -> PlayClient:
                 raise NotRun(f"the client cannot be run ({type(error).__name__})") from None
 
     return play
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -39,7 +39,7 @@ def test_every_tracked_file_is_inside(source: str, inside: str, wheel: zipfile.Z
 
 def test_nothing_but_the_packages_is_inside(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"arap_service", "mcp_gate"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"arap_service", "blackbox_kit", "mcp_gate"}
 
 
 def test_both_commands_are_declared(wheel: zipfile.ZipFile) -> None:

@@ -21,7 +21,7 @@ from typing import Final
 from tests.deep import warm
 from tests.deep.saboteurs import Saboteur
 
-COMPILED: Final = ("arap_service", "mcp_gate", "tests")
+COMPILED: Final = ("arap_service", "blackbox_kit", "mcp_gate", "tests")
 OPTIONS: Final = (
     *("-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"),
     # What a failed test has left open is no reason to lose its outcome.
@@ -85,10 +85,23 @@ class Workshop:
             raise RunFailed(f"pytest ended with {ended or 'nothing'}: {_last_line(self._log)}")
         return outcomes_in(self._report)
 
-    def _ask(self, arguments: list[str]) -> str:
+    def status_with(self, file: str, text: str, tests: Sequence[str], *, seconds: int, more: Sequence[str] = ()) -> str:
+        """How pytest ends when `text` stands in `file`: its status or that of its death, or `timeout`.
+
+        `seconds` are those of the processor, so that a busy machine makes no difference.
+        """
+        changed = self._root / file
+        sound = changed.read_text(encoding="utf-8")
+        changed.write_text(text, encoding="utf-8")
+        try:
+            return self._ask([*OPTIONS, "-x", *more, *tests], seconds)
+        finally:
+            changed.write_text(sound, encoding="utf-8")
+
+    def _ask(self, arguments: list[str], seconds: int | None = None) -> str:
         if self._runner.stdin is None or self._runner.stdout is None:
             raise AssertionError("the runner has pipes")
-        self._runner.stdin.write(json.dumps(arguments) + "\n")
+        self._runner.stdin.write(json.dumps([seconds, *arguments]) + "\n")
         self._runner.stdin.flush()
         return self._runner.stdout.readline().strip()
 

@@ -1,0 +1,184 @@
+"""A deployment's hands: how the deployment under test is told to approve, deny, restart and so on.
+
+A verb is a command, run without a shell, or a URL to post to; names in braces in either stand for what is meant.
+"""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Generic, Protocol, Self, TypeVar
+
+import anyio
+import httpx2
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from blackbox_kit.model import NotRun
+
+
+class ControlInvalid(Exception):
+    """The control file cannot be used; the text says why."""
+
+
+class Part(BaseModel):
+    """A part of a control file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Verb(Part):
+    """How something is brought about: `run`, a command and its arguments, or `post`, a URL."""
+
+    run: tuple[str, ...] = ()
+    post: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if bool(self.run) == (self.post is not None):
+            raise ValueError("needs either run or post")
+        return self
+
+
+class Secret(Part):
+    """A token: from an environment variable, a file, or what a command prints."""
+
+    env: str | None = None
+    file: Path | None = None
+    run: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if sum((self.env is not None, self.file is not None, bool(self.run))) != 1:
+            raise ValueError("needs exactly one of env, file and run")
+        return self
+
+
+class Times(Part):
+    """Seconds."""
+
+    request: Annotated[float, Field(gt=0, le=600)] = 15
+    verb: Annotated[float, Field(gt=0, le=600)] = 30
+    end: Annotated[float, Field(gt=0, le=3600)] = 30
+    poll: Annotated[float, Field(gt=0, le=60)] = 2
+    settle: Annotated[float, Field(ge=0, le=60)] = 1
+    check: Annotated[float, Field(gt=0, le=7200)] = 120
+
+
+class Steerable(Protocol):
+    """What hands need of a control file."""
+
+    @property
+    def verbs(self) -> Mapping[str, Verb]:
+        """How each thing is brought about."""
+
+    @property
+    def seconds(self) -> Times:
+        """How long each thing may take."""
+
+
+Given = TypeVar("Given", bound=Steerable)
+Model = TypeVar("Model", bound=BaseModel)
+TOKEN: Final = "token"  # noqa: S105 - what a command is run for
+
+
+def read_model(path: Path, model: type[Model]) -> Model:
+    """The YAML file at `path` as a model.
+
+    Raises:
+        ControlInvalid: It cannot be read, or says something that it cannot.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ControlInvalid(f"{path} cannot be read ({type(error).__name__})") from None
+    except yaml.YAMLError:
+        raise ControlInvalid(f"{path} is no YAML") from None
+    try:
+        return model.model_validate({} if document is None else document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise ControlInvalid(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+
+
+class Deputy(Generic[Given]):
+    """Carries out the verbs of a control file; commands run in `folder`, without a shell."""
+
+    def __init__(self, control: Given, folder: Path) -> None:
+        self.control = control
+        self._folder = folder
+
+    def has(self, verb: str) -> bool:
+        """Whether the deployment offers it."""
+        return verb in self.control.verbs
+
+    async def do(self, verb: str, **named: str) -> str:
+        """Carry it out; what it printed.
+
+        Raises:
+            NotRun: It failed, or took too long.
+        """
+        how, most = self.control.verbs[verb], self.control.seconds.verb
+        try:
+            with anyio.fail_after(most):
+                if how.post is not None:
+                    return await self._post(verb, str(filled(how.post, named)))
+                return await self._run(verb, [str(filled(part, named)) for part in how.run])
+        except TimeoutError:
+            raise NotRun(f"control: {verb} took longer than {most:g} s") from None
+
+    async def token(self, secret: Secret | None) -> str | None:
+        """A token, or None where there is none.
+
+        Raises:
+            ControlInvalid: It cannot be had.
+        """
+        if secret is None:
+            return None
+        if secret.env is not None:
+            if not os.environ.get(secret.env):
+                raise ControlInvalid(f"tokens: {secret.env} is not set")
+            return os.environ[secret.env].strip()
+        if secret.file is not None:
+            try:
+                return (self._folder / secret.file).read_text(encoding="ascii").strip()
+            except (OSError, UnicodeDecodeError):
+                raise ControlInvalid(f"tokens: {secret.file} cannot be read") from None
+        try:
+            with anyio.fail_after(self.control.seconds.verb):
+                return (await self._run(TOKEN, list(secret.run))).strip()
+        except (NotRun, TimeoutError):
+            raise ControlInvalid("tokens: the command for a token failed") from None
+
+    async def _run(self, verb: str, command: list[str]) -> str:
+        try:
+            done = await anyio.run_process(
+                command, cwd=self._folder, check=False, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
+        except OSError as error:
+            raise NotRun(f"control: {verb} cannot be run ({type(error).__name__})") from None
+        if done.returncode != 0:
+            raise NotRun(f"control: {verb} ended with status {done.returncode}")
+        return done.stdout.decode(errors="replace")
+
+    async def _post(self, verb: str, url: str) -> str:
+        try:
+            async with httpx2.AsyncClient(trust_env=False, timeout=None) as http:
+                answer = await http.post(url)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise NotRun(f"control: {verb} got no answer ({type(error).__name__})") from None
+        if not answer.is_success:
+            raise NotRun(f"control: {verb} was answered with HTTP {answer.status_code}")
+        return answer.text
+
+
+def filled(value: Any, named: Mapping[str, str]) -> Any:
+    """A JSON value with `{name}` replaced in its texts."""
+    if isinstance(value, str):
+        for name, text in named.items():
+            value = value.replace("{" + name + "}", text)
+        return value
+    if isinstance(value, Mapping):
+        return {name: filled(member, named) for name, member in value.items()}
+    return [filled(item, named) for item in value] if isinstance(value, list) else value
