@@ -1,34 +1,31 @@
-"""What a check is."""
+"""What a check of this suite needs; the rest of what a check is stands in `blackbox_kit.model`."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
 
+from blackbox_kit.model import Check as AnyCheck
+from blackbox_kit.model import Level
 
-class Level(StrEnum):
-    """How binding the sentence is."""
-
-    MUST = "MUST"
-    SHOULD = "SHOULD"
-
-
-class NotRun(Exception):
-    """The check could not be brought to the point where the rule shows; the text says what stood in its way."""
+__all__ = ["Check", "Level"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One thing to find out, the sentence that it is about, and what the control file must offer for it."""
+class Check(AnyCheck):
+    """One thing to find out, the sentence that it is about, and what must be there for it."""
 
-    id: str
-    group: str
-    level: Level
-    run: Callable[[Any], Awaitable[None]]
-    sentence: str
-    source: str
+    sentence: str = ""
+    source: str = ""
     requirements: tuple[str, ...] = ()
     questions: tuple[str, ...] = ("requestable",)
     verbs: tuple[str, ...] = ()
     tokens: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Profiles of the service; questions, verbs and tokens of the control file."""
+        return (
+            *(f"profile {name}" for name in self.profiles),
+            *(f"question {name}" for name in self.questions if name != "requestable"),
+            *self.verbs,
+            *(f"token {name}" for name in self.tokens),
+        )

@@ -4,7 +4,9 @@ from typing import Final
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial
+from arap_service.conformance.trial import Task, Trial, approval_of
+from arap_service.conformance.wire import Answer
+from blackbox_kit.model import NotApplicable, NotKept, NotRun
 
 GROUP: Final = "access"
 
@@ -17,7 +19,9 @@ GROUP: Final = "access"
 )
 async def status_needs_authentication(trial: Trial) -> None:
     """A handle without a token shows nothing."""
-    await trial.not_written()
+    answer = await trial.look(await trial.open(), role=None)
+    if answer.status != 401 or answer.task is not None:
+        raise NotKept(f"a status without a token was answered with {answer.brief()}")
 
 
 @rule(
@@ -29,7 +33,9 @@ async def status_needs_authentication(trial: Trial) -> None:
 )
 async def other_caller_cannot_read(trial: Trial) -> None:
     """Another caller's token shows nothing."""
-    await trial.not_written()
+    answer = await trial.look(await trial.open(), role="second")
+    if answer.is_success or answer.task is not None:
+        raise NotKept(f"another caller was shown the task: {answer.brief()}")
 
 
 @rule(
@@ -42,7 +48,17 @@ async def other_caller_cannot_read(trial: Trial) -> None:
 )
 async def foreign_looks_unknown(trial: Trial) -> None:
     """What another caller gets is what a task that does not exist gets."""
-    await trial.not_written()
+    task = await trial.open()
+    foreign = await trial.look(task, role="second")
+    if foreign.is_success:
+        raise NotRun("another caller is shown the task")
+    last = "A" if task.id[-1] != "A" else "B"
+    url = task.status_endpoint.replace(task.id, task.id[:-1] + last)
+    if url == task.status_endpoint:
+        raise NotApplicable("the id of a task is not in its status_endpoint")
+    unknown = await trial.ask("GET", url, role="second")
+    if (foreign.status, foreign.problem) != (unknown.status, unknown.problem):
+        raise NotKept(f"somebody else's task was answered with {foreign.brief()}, and none with {unknown.brief()}")
 
 
 @rule(
@@ -55,7 +71,8 @@ async def foreign_looks_unknown(trial: Trial) -> None:
 )
 async def other_caller_cannot_cancel(trial: Trial) -> None:
     """Another caller's cancellation is refused, and the task stays."""
-    await trial.not_written()
+    task = await trial.open()
+    await _kept(trial, task, await trial.cancel(task, role="second"), "another caller")
 
 
 @rule(
@@ -69,7 +86,11 @@ async def other_caller_cannot_cancel(trial: Trial) -> None:
 )
 async def reader_cannot_cancel(trial: Trial) -> None:
     """Who may see the status only cannot cancel."""
-    await trial.not_written()
+    task = await trial.open()
+    seen = await trial.look(task, role="reader")
+    if not seen.is_success:
+        raise NotRun(f"the token reader cannot see the status: {seen.brief()}")
+    await _kept(trial, task, await trial.cancel(task, role="reader"), "who may only see the status")
 
 
 @rule(
@@ -83,7 +104,13 @@ async def reader_cannot_cancel(trial: Trial) -> None:
 )
 async def reader_gets_no_result(trial: Trial) -> None:
     """Who may see the status only gets no approval."""
-    await trial.not_written()
+    task = await trial.open()
+    await trial.approved(task)
+    seen = await trial.look(task, role="reader")
+    if not seen.is_success:
+        raise NotRun(f"the token reader cannot see the status: {seen.brief()}")
+    if approval_of(seen.document) is not None:
+        raise NotKept("who may only see the status was given the approval")
 
 
 @rule(
@@ -96,7 +123,10 @@ async def reader_gets_no_result(trial: Trial) -> None:
 )
 async def new_token_keeps_the_task(trial: Trial) -> None:
     """A new token of the same caller keeps the task."""
-    await trial.not_written()
+    task = await trial.open()
+    answer = await trial.look(task, role="again")
+    if not answer.is_success or (answer.task or {}).get("id") != task.id:
+        raise NotKept(f"with a new token of the same caller the status was answered with {answer.brief()}")
 
 
 @rule(
@@ -109,7 +139,23 @@ async def new_token_keeps_the_task(trial: Trial) -> None:
 )
 async def approvers_are_not_shown(trial: Trial) -> None:
     """None of the texts that the control file calls hidden is in a task or a problem."""
-    await trial.not_written()
+    if not trial.control.hidden.people:
+        raise NotApplicable("the control file hides nobody (hidden.people)")
+    task = await trial.open()
+    shown = [task.created, await trial.look(task)]
+    await trial.approved(task)
+    shown += [await trial.look(task), await trial.look(task, role=None), await trial.cancel_late(task)]
+    for answer in shown:
+        if found := [text for text in trial.control.hidden.people if text.lower() in str(answer.body).lower()]:
+            raise NotKept(f"{found[0]!r} stands in {answer.brief()}")
+
+
+async def _kept(trial: Trial, task: Task, answer: Answer, who: str) -> None:
+    """See that a cancellation was refused, and changed nothing."""
+    if (status := await trial.status(task)) != "pending":
+        raise NotKept(f"{who} cancelled the task; it is {status!r}")
+    if answer.is_success:
+        raise NotKept(f"a cancellation by {who} was answered with {answer.brief()}")
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -1,12 +1,19 @@
 """Group `binding`: a submission is of the question that was denied, and of nothing else."""
 
-from typing import Final
+import secrets
+from copy import deepcopy
+from datetime import timedelta
+from typing import Any, Final
 
+from arap_service.conformance import jose
+from arap_service.conformance.instants import instant
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial
+from arap_service.conformance.trial import Denial, Trial, refused
+from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
 
 GROUP: Final = "binding"
+BINDING: Final = "invalid_denial_binding"
 
 
 @rule(
@@ -19,7 +26,12 @@ GROUP: Final = "binding"
 )
 async def changed_subject(trial: Trial) -> None:
     """Another subject: invalid_denial_binding, no task."""
-    await trial.not_written()
+    denial = await trial.denied()
+    body = denial.body()
+    body["subject"] = {**body["subject"], "id": f"{body['subject'].get('id')}-other"}
+    answer = await trial.submit(denial, body)
+    if answer.status != 403:  # who may not submit for that subject is told so first
+        refused(answer, BINDING, "another subject")
 
 
 @rule(
@@ -32,7 +44,10 @@ async def changed_subject(trial: Trial) -> None:
 )
 async def changed_resource(trial: Trial) -> None:
     """Another resource: invalid_denial_binding, no task."""
-    await trial.not_written()
+    denial = await trial.denied()
+    body = denial.body()
+    body["resource"] = {**body["resource"], "id": f"{body['resource'].get('id')}-other"}
+    refused(await trial.submit(denial, body), BINDING, "another resource")
 
 
 @rule(
@@ -45,7 +60,13 @@ async def changed_resource(trial: Trial) -> None:
 )
 async def changed_context(trial: Trial) -> None:
     """A bound member of the context changed, or left out: invalid_denial_binding."""
-    await trial.not_written()
+    denial = await trial.denied("with_context")
+    name = bound_member(denial)
+    changed, dropped = denial.body(), denial.body()
+    changed["context"][name] = "conformance-other"
+    refused(await trial.submit(denial, changed), BINDING, f"another context.{name}")
+    del dropped["context"][name]
+    refused(await trial.submit(denial, dropped), BINDING, f"a submission without context.{name}")
 
 
 @rule(
@@ -57,7 +78,11 @@ async def changed_context(trial: Trial) -> None:
 )
 async def changed_properties(trial: Trial) -> None:
     """A property more on the resource: invalid_denial_binding."""
-    await trial.not_written()
+    denial = await trial.denied()
+    body = denial.body()
+    properties = {**body["resource"].get("properties", {}), "conformance.example/more": "x"}
+    body["resource"] = {**body["resource"], "properties": properties}
+    refused(await trial.submit(denial, body), BINDING, "a resource with one property more")
 
 
 @rule(
@@ -69,7 +94,12 @@ async def changed_properties(trial: Trial) -> None:
 )
 async def values_have_types(trial: Trial) -> None:
     """`1` is neither `true` nor "1"."""
-    await trial.not_written()
+    denial = await trial.denied("with_number")
+    for other in (True, "1"):
+        body = denial.body()
+        if not _replaced(body, denial, other):
+            raise NotRun("the question with_number has no number 1 in a place that is bound")
+        refused(await trial.submit(denial, body), BINDING, f"{other!r} in place of 1")
 
 
 @rule(
@@ -80,7 +110,12 @@ async def values_have_types(trial: Trial) -> None:
 )
 async def added_context_is_accepted(trial: Trial) -> None:
     """A member of the context that is not bound may be added."""
-    await trial.not_written()
+    denial = await trial.denied()
+    body = denial.body()
+    body["context"] = {**body.get("context", {}), "conformance.example/added": "x"}
+    answer = await trial.submit(denial, body)
+    if not answer.is_success:
+        raise NotKept(f"a member of the context that is not bound led to {answer.brief()}")
 
 
 @rule(
@@ -92,7 +127,13 @@ async def added_context_is_accepted(trial: Trial) -> None:
 )
 async def token_signature_is_verified(trial: Trial) -> None:
     """A token with another signature, or other claims under the old one: invalid_denial_binding."""
-    await trial.not_written()
+    denial, token, claims = await _signed(trial)
+    renewed = {**claims, "jti": secrets.token_urlsafe(12)}
+    for spoiled, what in (
+        (jose.with_other_signature(token), "another signature"),
+        (jose.with_other_claims(token, renewed), "other claims under the old signature"),
+    ):
+        refused(await trial.submit(denial, _with(denial, spoiled)), BINDING, f"a token with {what}")
 
 
 @rule(
@@ -104,7 +145,8 @@ async def token_signature_is_verified(trial: Trial) -> None:
 )
 async def unsigned_token_is_refused(trial: Trial) -> None:
     """`alg: none`: invalid_denial_binding."""
-    await trial.not_written()
+    denial, token, claims = await _signed(trial)
+    refused(await trial.submit(denial, _with(denial, jose.unsigned(token, claims))), BINDING, "an unsigned token")
 
 
 @rule(
@@ -116,7 +158,9 @@ async def unsigned_token_is_refused(trial: Trial) -> None:
 )
 async def own_key_is_refused(trial: Trial) -> None:
     """A token signed with the key in its own header: invalid_denial_binding."""
-    await trial.not_written()
+    denial, token, claims = await _signed(trial)
+    own = jose.with_own_key(token, claims)
+    refused(await trial.submit(denial, _with(denial, own)), BINDING, "a token signed with the key in its header")
 
 
 @rule(
@@ -128,7 +172,11 @@ async def own_key_is_refused(trial: Trial) -> None:
 )
 async def token_outranks_id(trial: Trial) -> None:
     """A broken token beside a good evaluation id: invalid_denial_binding."""
-    await trial.not_written()
+    denial, token, _ = await _signed(trial)
+    broken = _with(denial, jose.with_other_signature(token))
+    if "evaluation_id" not in broken["denial"]:
+        raise NotApplicable("the denial has no evaluation_id")
+    refused(await trial.submit(denial, broken), BINDING, "a broken token beside a good evaluation_id")
 
 
 @rule(
@@ -141,7 +189,10 @@ async def token_outranks_id(trial: Trial) -> None:
 )
 async def unknown_evaluation(trial: Trial) -> None:
     """An evaluation id that nobody gave: invalid_denial_binding."""
-    await trial.not_written()
+    denial = await trial.denied()
+    body = denial.body()
+    body["denial"] = {"evaluation_id": f"{secrets.token_hex(16)}", "expires_at": denial.offer.get("expires_at")}
+    refused(await trial.submit(denial, body), BINDING, "an evaluation_id that nobody gave")
 
 
 @rule(
@@ -153,7 +204,13 @@ async def unknown_evaluation(trial: Trial) -> None:
 )
 async def later_end_is_refused(trial: Trial) -> None:
     """A later `denial.expires_at` than the protected one: invalid_denial_binding."""
-    await trial.not_written()
+    denial, _, claims = await _signed(trial)
+    ends = instant(denial.offer.get("expires_at"))
+    if ends is None or "denial_expires_at" not in claims:
+        raise NotRun("the token protects no end of the denial")
+    body = denial.body()
+    body["denial"]["expires_at"] = (ends + timedelta(hours=1)).isoformat().replace("+00:00", "Z")
+    refused(await trial.submit(denial, body), BINDING, "a later denial.expires_at than the protected one")
 
 
 @rule(
@@ -166,7 +223,9 @@ async def later_end_is_refused(trial: Trial) -> None:
 )
 async def expired_denial(trial: Trial) -> None:
     """After the end of the offer: 410 expired_denial."""
-    await trial.not_written()
+    denial = await trial.denied()
+    await trial.do("expire_denial", None)
+    refused(await trial.submit(denial), "expired_denial", "a denial that is over")
 
 
 @rule(
@@ -180,7 +239,68 @@ async def expired_denial(trial: Trial) -> None:
 )
 async def replayed_token(trial: Trial) -> None:
     """A token that opened a task opens no second one."""
-    await trial.not_written()
+    denial = await trial.denied()
+    first = trial.accepted(await trial.submit(denial))
+    answer = await trial.submit(denial)
+    again = answer.task if answer.is_success else None
+    if again is not None and again.get("id") != first.id:
+        raise NotKept("one binding token opened two tasks")
+
+
+def bound_member(denial: Denial) -> str:
+    """The first member of the question's context that is bound, as the token has it; else the first at all.
+
+    Raises:
+        NotRun: There is none.
+    """
+    context = list(denial.question.get("context", {}))
+    try:
+        members = jose.read(denial.token)[1].get("binding_context_members", [])
+    except jose.Unreadable:
+        members = context
+    found = [name for name in context if name in members]
+    if not found:
+        raise NotRun("the question with_context has no member that is bound")
+    return str(found[0])
+
+
+async def _signed(trial: Trial) -> tuple[Denial, str, Json]:
+    denial = await trial.denied()
+    if denial.token is None:
+        raise NotApplicable("the denial has no binding token")
+    try:
+        return denial, denial.token, jose.read(denial.token)[1]
+    except jose.Unreadable as error:
+        raise NotApplicable(f"the binding token is no JWS with JSON in it: {error}") from None
+
+
+def _with(denial: Denial, token: str) -> Json:
+    body = denial.body()
+    body["denial"]["binding_token"] = token
+    return body
+
+
+def _replaced(body: Json, denial: Denial, other: Any) -> bool:
+    """Put `other` where the question has the number 1, anywhere but in what is machinery."""
+    for part in ("action", "resource", "subject", "context"):
+        before = deepcopy(denial.question.get(part))
+        if before is not None and (after := _exchanged(before, other)) is not None:
+            body[part] = {**body[part], **after}
+            return True
+    return False
+
+
+def _exchanged(value: Any, other: Any) -> Any:
+    """The value with its first 1 exchanged; None when there is none."""
+    if isinstance(value, bool):
+        return None
+    if value == 1 and isinstance(value, int):
+        return other
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if (found := _exchanged(member, other)) is not None:
+                return {**value, name: found}
+    return None
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -1,10 +1,12 @@
 """Group `bulk`: several items in one request."""
 
-from typing import Final
+from typing import Any, Final
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial
+from arap_service.conformance.running import bundled
+from arap_service.conformance.trial import Denial, Task, Trial, approval_of, refused
+from blackbox_kit.model import Json, NotKept, NotRun
 
 GROUP: Final = "bulk"
 
@@ -18,7 +20,19 @@ GROUP: Final = "bulk"
 )
 async def items_are_mirrored(trial: Trial) -> None:
     """`task.items` has every item in its place: resource, action, status."""
-    await trial.not_written()
+    task, denials = await _open(trial)
+    for where, found in (
+        ("the answer to the submission", task.created.document),
+        ("the status", await trial.state(task)),
+    ):
+        items = _items(found)
+        if len(items) != len(denials):
+            raise NotKept(f"{where} has {len(items)} items for {len(denials)}")
+        for item, denial in zip(items, denials, strict=True):
+            if any(item.get(name) != denial.question[name] for name in ("resource", "action")):
+                raise NotKept(f"{where} has the items in other places, or others")
+            if item.get("status") != "pending":
+                raise NotKept(f"the status of a new item is {item.get('status')!r}")
 
 
 @rule(
@@ -30,7 +44,13 @@ async def items_are_mirrored(trial: Trial) -> None:
 )
 async def items_stand_alone(trial: Trial) -> None:
     """`items` beside `resource` and `action` is refused: no task."""
-    await trial.not_written()
+    first, second = await trial.denied(), await trial.denied()
+    both = bundled(first, second) | {name: first.question[name] for name in ("resource", "action")}
+    answer = await trial.submit(first, both)
+    if answer.is_success:
+        raise NotKept(f"items beside resource and action were accepted: {answer.brief()}")
+    if answer.status >= 500:
+        raise NotKept(f"items beside resource and action were answered with {answer.brief()}")
 
 
 @rule(
@@ -44,7 +64,11 @@ async def items_stand_alone(trial: Trial) -> None:
 )
 async def every_item_is_bound(trial: Trial) -> None:
     """One item that is not the denied one: invalid_denial_binding, no task."""
-    await trial.not_written()
+    first, second = await trial.denied(), await trial.denied()
+    body = bundled(first, second)
+    resource = body["items"][1]["resource"]
+    body["items"][1]["resource"] = {**resource, "id": f"{resource.get('id')}-other"}
+    refused(await trial.submit(first, body), "invalid_denial_binding", "an item that is not the denied one")
 
 
 @rule(
@@ -57,7 +81,18 @@ async def every_item_is_bound(trial: Trial) -> None:
 )
 async def partial_is_said(trial: Trial) -> None:
     """One item approved: pending; the other denied: partial, and a result for the approved one only."""
-    await trial.not_written()
+    task, _ = await _open(trial)
+    await trial.do("approve_item", task, item=0)
+    await trial.settle()
+    if (status := await trial.status(task)) != "pending":
+        raise NotKept(f"one item is pending, and the whole is {status!r}")
+    await trial.do("deny_item", task, item=1)
+    found = await trial.ended(task)
+    items = _items(found)
+    if found["task"].get("status") != "partial" or [item.get("status") for item in items] != ["approved", "denied"]:
+        raise NotKept(f"the whole is {found['task'].get('status')!r}, the items {[one.get('status') for one in items]}")
+    if approval_of(items[0]) is None or approval_of(items[1]) is not None:
+        raise NotKept("the approved item has no approval, or the denied one has one")
 
 
 @rule(
@@ -71,7 +106,16 @@ async def partial_is_said(trial: Trial) -> None:
 )
 async def items_approvals_are_their_own(trial: Trial) -> None:
     """The approval of one item permits that item and no other."""
-    await trial.not_written()
+    task, denials = await _open(trial)
+    await trial.do("approve_item", task, item=0)
+    await trial.do("deny_item", task, item=1)
+    approval = approval_of(_items(await trial.ended(task))[0])
+    if approval is None:
+        raise NotRun("the approved item has no approval to look at")
+    if not await trial.permits(denials[0].question, approval=approval):
+        raise NotKept("the approval of an item does not permit it")
+    if await trial.permits(denials[1].question, approval=approval):
+        raise NotKept("the approval of one item permits another")
 
 
 @rule(
@@ -85,7 +129,16 @@ async def items_approvals_are_their_own(trial: Trial) -> None:
 )
 async def bulk_cancel_leaves_ends(trial: Trial) -> None:
     """A cancellation ends what is pending and leaves what has ended."""
-    await trial.not_written()
+    task, _ = await _open(trial)
+    await trial.do("approve_item", task, item=0)
+    await trial.until(task, lambda found: _items(found)[0].get("status") == "approved", "approved in its first item")
+    answer = await trial.cancel(task)
+    if not answer.is_success:
+        raise NotKept(f"a cancellation while an item is pending was answered with {answer.brief()}")
+    found = await trial.state(task)
+    statuses = [item.get("status") for item in _items(found)]
+    if statuses != ["approved", "cancelled"] or found["task"].get("status") != "partial":
+        raise NotKept(f"after the cancellation the whole is {found['task'].get('status')!r}, the items {statuses}")
 
 
 @rule(
@@ -98,7 +151,21 @@ async def bulk_cancel_leaves_ends(trial: Trial) -> None:
 )
 async def unsupported_items_are_refused(trial: Trial) -> None:
     """Where bulk is not supported, `items` is refused and not ignored."""
-    await trial.not_written()
+    first, second = await trial.denied(), await trial.denied()
+    answer = await trial.submit(first, bundled(first, second))
+    if answer.is_success and not _items(answer.document):
+        raise NotKept(f"items were not refused, and ignored: {answer.brief()}")
+
+
+async def _open(trial: Trial) -> tuple[Task, tuple[Denial, Denial]]:
+    first, second = await trial.denied(), await trial.denied()
+    return trial.accepted(await trial.submit(first, bundled(first, second))), (first, second)
+
+
+def _items(found: Json) -> list[Json]:
+    task: Any = found.get("task")
+    items = task.get("items") if isinstance(task, dict) else None
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -1,12 +1,22 @@
 """Group `callbacks`: the suite listens on loopback and is told of ends."""
 
-from typing import Final
+import base64
+import hashlib
+import hmac
+import json
+from typing import Any, Final
 
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from arap_service.conformance.control import Callbacks
+from arap_service.conformance.listener import Call
 from arap_service.conformance.model import Check
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial
+from arap_service.conformance.trial import Task, Trial
+from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
 
 GROUP: Final = "callbacks"
+STATE: Final = "conformance \u00e9 \U0001f600 / state=="
 
 
 @rule(
@@ -19,7 +29,18 @@ GROUP: Final = "callbacks"
 )
 async def callback_tells_the_task(trial: Trial) -> None:
     """The call has `task` with id and status, and `state` unmodified."""
-    await trial.not_written()
+    task, calls = await _told(trial)
+    if not calls:
+        raise NotKept("no call came")
+    body = _read(calls[0])
+    told = body.get("task")
+    if not isinstance(told, dict) or told.get("id") != task.id or told.get("status") != "approved":
+        raise NotKept(f"the call tells {told!r}")
+    if body.get("state") != STATE:
+        raise NotKept(f"the state came as {body.get('state')!r}")
+    result = body.get("result")
+    if result is not None and (not isinstance(result, dict) or result.get("mode") is None):
+        raise NotKept("the call has a result without a mode")
 
 
 @rule(
@@ -33,7 +54,11 @@ async def callback_tells_the_task(trial: Trial) -> None:
 )
 async def callback_is_authenticated(trial: Trial) -> None:
     """The call is authenticated as the control file says: bearer or HMAC."""
-    await trial.not_written()
+    _, calls = await _told(trial)
+    if not calls:
+        raise NotRun("no call came")
+    if not _is_authentic(_callbacks(trial), calls[0], trial.secrets):
+        raise NotKept("the call is not authenticated as agreed")
 
 
 @rule(
@@ -46,7 +71,19 @@ async def callback_is_authenticated(trial: Trial) -> None:
 )
 async def callback_events_are_chosen(trial: Trial) -> None:
     """Only the events that were asked for are told."""
-    await trial.not_written()
+    approved = await trial.open(change=_callback(trial, events=["denied"]))
+    denied = await trial.open(change=_callback(trial, events=["denied"]))
+    await trial.do("approve", approved)
+    await trial.ended(approved)
+    await trial.do("deny", denied)
+    await trial.ended(denied)
+    await trial.calls(1)
+    await trial.settle()
+    told = [_read(call).get("task", {}).get("id") for call in trial.ear().calls]
+    if denied.id not in told:
+        raise NotRun("no call came for the event that was asked for")
+    if approved.id in told:
+        raise NotKept("an approval was told to somebody who asked for denials only")
 
 
 @rule(
@@ -59,7 +96,7 @@ async def callback_events_are_chosen(trial: Trial) -> None:
 )
 async def callback_must_be_registered(trial: Trial) -> None:
     """A URL that nobody registered is refused: no task."""
-    await trial.not_written()
+    await _refused(trial, _callbacks(trial).unregistered, "a URL that nobody registered")
 
 
 @rule(
@@ -73,7 +110,8 @@ async def callback_must_be_registered(trial: Trial) -> None:
 )
 async def callback_goes_nowhere_inside(trial: Trial) -> None:
     """A URL of an internal address is refused: no task."""
-    await trial.not_written()
+    for url in _callbacks(trial).inside:
+        await _refused(trial, url, url)
 
 
 @rule(
@@ -87,7 +125,71 @@ async def callback_goes_nowhere_inside(trial: Trial) -> None:
 )
 async def callback_failure_changes_nothing(trial: Trial) -> None:
     """A receiver that fails changes nothing about the task."""
-    await trial.not_written()
+    trial.ear().status = 500
+    task = await trial.open(change=_callback(trial))
+    await trial.do("approve", task)
+    await trial.ended(task)
+    await trial.calls(1)
+    await trial.settle()
+    if not trial.ear().refused:
+        raise NotRun("no call came")
+    if (status := await trial.status(task)) != "approved":
+        raise NotKept(f"after a receiver failed, the approved task is {status!r}")
+
+
+def _callbacks(trial: Trial) -> Callbacks:
+    if trial.control.callbacks is None:
+        raise NotApplicable("the control file has no callbacks")
+    return trial.control.callbacks
+
+
+def _callback(trial: Trial, **more: Any) -> Json:
+    return {"callback": {"endpoint": _callbacks(trial).endpoint, "state": STATE, **more}}
+
+
+async def _told(trial: Trial) -> tuple[Task, list[Call]]:
+    """An approved task, and the calls about it."""
+    trial.ear()
+    task = await trial.open(change=_callback(trial))
+    await trial.do("approve", task)
+    await trial.ended(task)
+    await trial.calls(1)
+    return task, trial.ear().calls
+
+
+async def _refused(trial: Trial, url: str, what: str) -> None:
+    denial = await trial.denied()
+    answer = await trial.submit(denial, denial.body() | {"callback": {"endpoint": url}})
+    if answer.is_success:
+        raise NotKept(f"a callback to {what} was accepted")
+    if answer.status >= 500 or answer.status in {401, 403}:
+        raise NotRun(f"a callback to {what} was answered with {answer.brief()}")
+
+
+def _read(call: Call) -> Json:
+    try:
+        body = json.loads(call.body)
+    except (ValueError, RecursionError):
+        raise NotKept("the call's body is no JSON") from None
+    if not isinstance(body, dict):
+        raise NotKept("the call's body is no object")
+    return body
+
+
+def _is_authentic(callbacks: Callbacks, call: Call, secrets: Any) -> bool:
+    if callbacks.bearer is not None:
+        return hmac.compare_digest(
+            call.headers.get("authorization", "").encode(), f"Bearer {secrets['bearer']}".encode()
+        )
+    if callbacks.hmac is not None:
+        wanted = hmac.new(secrets["hmac"].encode(), call.body, hashlib.sha256).digest()
+        sent = call.headers.get(callbacks.hmac.header.lower(), "").removeprefix(callbacks.hmac.prefix)
+        return sent in {wanted.hex(), base64.b64encode(wanted).decode()}
+    try:
+        Webhook(secrets["standard_webhooks"]).verify(call.body, dict(call.headers))
+    except (WebhookVerificationError, ValueError):
+        return False
+    return True
 
 
 CHECKS: Final[tuple[Check, ...]] = (

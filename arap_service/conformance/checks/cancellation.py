@@ -4,7 +4,8 @@ from typing import Final
 
 from arap_service.conformance.model import Check
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial
+from arap_service.conformance.trial import Trial, approval_of, refused
+from blackbox_kit.model import NotKept, NotRun
 
 GROUP: Final = "cancellation"
 
@@ -18,7 +19,14 @@ GROUP: Final = "cancellation"
 )
 async def cancel_ends_the_task(trial: Trial) -> None:
     """POST, with reason and comment or without a body: 200, cancelled; so says the status endpoint."""
-    await trial.not_written()
+    for body in ({"reason": "no_longer_needed", "comment": "The suite needs it no more."}, None):
+        task = await trial.open()
+        answer = await trial.cancel(task, body=body)
+        what = "a cancellation" if body else "a cancellation without a body"
+        if answer.status != 200 or (answer.task or {}).get("status") != "cancelled":
+            raise NotKept(f"{what} was answered with {answer.brief()}")
+        if (status := await trial.status(task)) != "cancelled":
+            raise NotKept(f"after {what} the status is {status!r}")
 
 
 @rule(
@@ -30,7 +38,12 @@ async def cancel_ends_the_task(trial: Trial) -> None:
 )
 async def cancel_needs_authentication(trial: Trial) -> None:
     """Without a token: 401, and the task stays."""
-    await trial.not_written()
+    task = await trial.open()
+    answer = await trial.cancel(task, role=None)
+    if answer.status != 401:
+        raise NotKept(f"a cancellation without a token was answered with {answer.brief()}")
+    if (status := await trial.status(task)) != "pending":
+        raise NotKept(f"without a token the task became {status!r}")
 
 
 @rule(
@@ -43,7 +56,13 @@ async def cancel_needs_authentication(trial: Trial) -> None:
 )
 async def ended_cannot_be_cancelled(trial: Trial) -> None:
     """After an end, and a second time: 409 invalid_task_state."""
-    await trial.not_written()
+    task = await trial.open()
+    if not (first := await trial.cancel(task)).is_success:
+        raise NotRun(f"a cancellation was answered with {first.brief()}")
+    again = await trial.cancel(task)
+    refused(again, "invalid_task_state", "a second cancellation")
+    if again.status != 409:
+        raise NotKept(f"a second cancellation has HTTP {again.status}, not 409")
 
 
 @rule(
@@ -56,7 +75,14 @@ async def ended_cannot_be_cancelled(trial: Trial) -> None:
 )
 async def cancelled_cannot_be_approved(trial: Trial) -> None:
     """An approval after a cancellation changes nothing."""
-    await trial.not_written()
+    task = await trial.open()
+    if not (first := await trial.cancel(task)).is_success:
+        raise NotRun(f"a cancellation was answered with {first.brief()}")
+    await trial.do_late("approve", task)
+    await trial.settle()
+    found = await trial.state(task)
+    if found["task"].get("status") != "cancelled" or approval_of(found) is not None:
+        raise NotKept(f"the cancelled task became {found['task'].get('status')!r} by a later approval")
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -1,12 +1,17 @@
 """Group `catalogs`: schemas, catalogs, and what is submitted from them."""
 
-from typing import Final
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial
+from arap_service.conformance.trial import Denial, Trial
+from arap_service.conformance.wire import Answer
+from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
 
 GROUP: Final = "catalogs"
+MOST_PAGES: Final = 50
+INVENTED: Final = "conformance-invented-value"
 
 
 @rule(
@@ -20,7 +25,13 @@ GROUP: Final = "catalogs"
 )
 async def schema_can_be_read(trial: Trial) -> None:
     """`request_schema_url` gives a JSON object."""
-    await trial.not_written()
+    denial = await trial.denied("form")
+    url = denial.offer.get("request_schema_url")
+    if not isinstance(url, str):
+        raise NotApplicable("the denial has no request_schema_url")
+    answer = await trial.ask("GET", url)
+    if answer.status != 200 or not isinstance(answer.body, dict):
+        raise NotKept(f"request_schema_url was answered with {answer.brief()}")
 
 
 @rule(
@@ -35,7 +46,14 @@ async def schema_can_be_read(trial: Trial) -> None:
 )
 async def input_is_validated(trial: Trial) -> None:
     """A submission without the input that the schema requires is refused."""
-    await trial.not_written()
+    denial = await trial.denied("form")
+    body = denial.body()
+    for name in denial.added.context:
+        body["context"].pop(name, None)
+    body.pop("requested_access", None)
+    answer = await trial.submit(denial, body)
+    if answer.is_success:
+        raise NotKept("a submission without the required input was accepted")
 
 
 @rule(
@@ -48,7 +66,11 @@ async def input_is_validated(trial: Trial) -> None:
 )
 async def catalogs_come_with_a_schema(trial: Trial) -> None:
     """`request_catalogs_url` never stands without `request_schema_url`."""
-    await trial.not_written()
+    offer = (await trial.denied("catalog")).offer
+    if "request_catalogs_url" not in offer:
+        raise NotApplicable("the denial has no request_catalogs_url")
+    if "request_schema_url" not in offer:
+        raise NotKept("request_catalogs_url stands without request_schema_url")
 
 
 @rule(
@@ -61,7 +83,10 @@ async def catalogs_come_with_a_schema(trial: Trial) -> None:
 )
 async def catalog_needs_authentication(trial: Trial) -> None:
     """Without a token a catalog shows nothing."""
-    await trial.not_written()
+    _, reference = await _catalog(trial)
+    answer = await trial.ask("GET", reference["endpoint"], role=None)
+    if answer.status != 401 or answer.document.get("items") is not None:
+        raise NotKept(f"a catalog without a token was answered with {answer.brief()}")
 
 
 @rule(
@@ -74,7 +99,14 @@ async def catalog_needs_authentication(trial: Trial) -> None:
 )
 async def catalog_answers_with_items(trial: Trial) -> None:
     """The Catalogs Document names endpoints; they answer with `items`, each with its value."""
-    await trial.not_written()
+    _, reference = await _catalog(trial)
+    for answer in (await _page(trial, reference), await _page(trial, reference, conformance_unknown="x")):
+        items = answer.document.get("items")
+        if answer.status != 200 or not isinstance(items, list) or not items:
+            raise NotKept(f"a catalog was answered with {answer.brief()}")
+        for item in items:
+            if _value(item, reference) is None:
+                raise NotKept(f"an item has no value at {reference.get('value_path', '/value')}: {item!r}")
 
 
 @rule(
@@ -87,7 +119,13 @@ async def catalog_answers_with_items(trial: Trial) -> None:
 )
 async def catalog_pages_go_on(trial: Trial) -> None:
     """`next_cursor` gives the next page, and no item twice."""
-    await trial.not_written()
+    _, reference = await _catalog(trial)
+    found = await _all(trial, reference, limit="2")
+    if len(found) != len(set(found)):
+        raise NotKept("going from page to page shows an item twice")
+    whole = await _all(trial, reference)
+    if missing := [value for value in whole if value not in found]:
+        raise NotKept(f"going from page to page shows {len(missing)} items less than asking at once")
 
 
 @rule(
@@ -100,7 +138,15 @@ async def catalog_pages_go_on(trial: Trial) -> None:
 )
 async def catalog_hides(trial: Trial) -> None:
     """No text that the control file calls hidden from this caller is in the catalog, searched or not."""
-    await trial.not_written()
+    hidden = trial.control.hidden.catalog
+    if not hidden:
+        raise NotApplicable("the control file hides nothing (hidden.catalog)")
+    _, reference = await _catalog(trial)
+    search = str(reference.get("search_param", "q"))
+    pages = [await _page(trial, reference), *[await _page(trial, reference, **{search: text}) for text in hidden]]
+    for page in pages:
+        if found := [text for text in hidden if text in str(page.body)]:
+            raise NotKept(f"the catalog shows {found[0]!r}")
 
 
 @rule(
@@ -114,7 +160,76 @@ async def catalog_hides(trial: Trial) -> None:
 )
 async def catalog_values_are_validated(trial: Trial) -> None:
     """A value that no catalog has is refused."""
-    await trial.not_written()
+    denial, reference = await _catalog(trial)
+    body = denial.body()
+    if not _put(body, reference["pointer"], INVENTED):
+        raise NotRun(f"the input of the question catalog has nothing at {reference['pointer']}")
+    answer = await trial.submit(denial, body)
+    if answer.is_success:
+        raise NotKept("a value that no catalog has was accepted")
+
+
+async def _catalog(trial: Trial) -> tuple[Denial, Json]:
+    """A denial, and the first Catalog Reference of its Catalogs Document that depends on no other field."""
+    denial = await trial.denied("catalog")
+    url = denial.offer.get("request_catalogs_url")
+    if not isinstance(url, str):
+        raise NotApplicable("the denial has no request_catalogs_url")
+    answer = await trial.ask("GET", url)
+    fields = answer.document.get("fields")
+    if answer.status != 200 or not isinstance(fields, dict) or not fields:
+        raise NotKept(f"request_catalogs_url was answered with {answer.brief()}")
+    for pointer, reference in fields.items():
+        if not pointer.startswith("/") or not isinstance(reference, dict):
+            raise NotKept(f"{pointer!r} is no JSON Pointer to a Catalog Reference")
+        if not isinstance(reference.get("endpoint"), str):
+            raise NotKept(f"the Catalog Reference at {pointer} has no endpoint")
+        if not reference.get("scope_params"):
+            return denial, {**reference, "pointer": pointer}
+    raise NotRun("every catalog depends on another field")
+
+
+async def _page(trial: Trial, reference: Json, **more: str) -> Answer:
+    parts = urlsplit(reference["endpoint"])
+    query = urlencode([*parse_qsl(parts.query), *more.items()])
+    return await trial.ask("GET", urlunsplit(parts._replace(query=query)))
+
+
+async def _all(trial: Trial, reference: Json, **more: str) -> list[str]:
+    """The values of all pages."""
+    found, cursor = list[str](), dict[str, str]()
+    for _ in range(MOST_PAGES):
+        answer = await _page(trial, reference, **more, **cursor)
+        items = answer.document.get("items")
+        if answer.status != 200 or not isinstance(items, list):
+            raise NotKept(f"a page of a catalog was answered with {answer.brief()}")
+        found += [str(_value(item, reference)) for item in items]
+        following = answer.document.get("next_cursor")
+        if following is None:
+            return found
+        if not isinstance(following, str):
+            raise NotKept(f"next_cursor is {following!r}")
+        cursor = {"cursor": following}
+    raise NotRun(f"the catalog has more than {MOST_PAGES} pages")
+
+
+def _value(item: Any, reference: Json) -> Any:
+    for part in str(reference.get("value_path", "/value")).split("/")[1:]:
+        item = item.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(item, dict) else None
+    return item
+
+
+def _put(body: Json, pointer: str, value: str) -> bool:
+    """Replace what stands there; the pointer goes into the form's data, in either place where that can be."""
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    for root in (body, body.get("requested_access", {}), body.get("context", {})):
+        holder: Any = root
+        for part in parts[:-1]:
+            holder = holder.get(part) if isinstance(holder, dict) else None
+        if isinstance(holder, dict) and parts[-1] in holder:
+            holder[parts[-1]] = value
+            return True
+    return False
 
 
 CHECKS: Final[tuple[Check, ...]] = (

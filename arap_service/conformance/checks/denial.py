@@ -1,10 +1,17 @@
 """Group `denial`: what a requestable denial looks like, and what is none."""
 
+import hashlib
+from datetime import UTC, datetime
 from typing import Final
 
+import rfc8785
+
+from arap_service.conformance.instants import instant, utc_now
+from arap_service.conformance.jose import Unreadable, encoded, read, verified
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial
+from arap_service.conformance.trial import MACHINERY, Denial, Trial
+from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
 
 GROUP: Final = "denial"
 
@@ -17,7 +24,9 @@ GROUP: Final = "denial"
 )
 async def denial_is_an_answer(trial: Trial) -> None:
     """A requestable denial is HTTP 200 with `decision` false and an offer."""
-    await trial.not_written()
+    denial = await trial.denied()
+    if denial.answer.status != 200 or denial.answer.document.get("decision") is not False:
+        raise NotKept(f"a requestable denial is {denial.answer.brief()}")
 
 
 @rule(
@@ -28,7 +37,9 @@ async def denial_is_an_answer(trial: Trial) -> None:
 )
 async def denial_says_how_long(trial: Trial) -> None:
     """The offer ends at an instant in the future."""
-    await trial.not_written()
+    ends = instant((await trial.denied()).offer.get("expires_at"))
+    if ends is None or ends <= utc_now():
+        raise NotKept(f"the offer's expires_at is no instant of RFC 3339 in the future: {ends}")
 
 
 @rule(
@@ -39,7 +50,9 @@ async def denial_says_how_long(trial: Trial) -> None:
 )
 async def denial_can_be_bound(trial: Trial) -> None:
     """There is a binding token or an evaluation id."""
-    await trial.not_written()
+    denial = await trial.denied()
+    if not denial.token and not denial.evaluation_id:
+        raise NotKept("the denial has neither a binding_token nor an evaluation_id")
 
 
 @rule(
@@ -52,7 +65,11 @@ async def denial_can_be_bound(trial: Trial) -> None:
 )
 async def permit_offers_nothing(trial: Trial) -> None:
     """A permit has no offer."""
-    await trial.not_written()
+    answer = await trial.evaluate(trial.question("permitted", trial.new_marker()))
+    if answer.document.get("decision") is not True:
+        raise NotRun(f"the question permitted is none: {answer.brief()}")
+    if _offers(answer.document):
+        raise NotKept("a permit has context.access_request")
 
 
 @rule(
@@ -65,7 +82,11 @@ async def permit_offers_nothing(trial: Trial) -> None:
 )
 async def plain_denial_offers_nothing(trial: Trial) -> None:
     """A denial that nothing can lift has no offer."""
-    await trial.not_written()
+    answer = await trial.evaluate(trial.question("denied", trial.new_marker()))
+    if answer.document.get("decision") is not False:
+        raise NotRun(f"the question denied is none: {answer.brief()}")
+    if _offers(answer.document):
+        raise NotKept("a denial that cannot be requested has context.access_request")
 
 
 @rule(
@@ -77,7 +98,10 @@ async def plain_denial_offers_nothing(trial: Trial) -> None:
 )
 async def evaluations_have_ids(trial: Trial) -> None:
     """Every evaluation has an id of its own."""
-    await trial.not_written()
+    marker = trial.new_marker()
+    ids = [(await trial.denied(marker=marker)).evaluation_id for _ in range(3)]
+    if None in ids or len(set(ids)) != len(ids):
+        raise NotKept(f"three evaluations have the ids {ids}")
 
 
 @rule(
@@ -89,7 +113,10 @@ async def evaluations_have_ids(trial: Trial) -> None:
 )
 async def reason_is_stable(trial: Trial) -> None:
     """The same denial has the same reason code."""
-    await trial.not_written()
+    marker = trial.new_marker()
+    reasons = [(await trial.denied(marker=marker)).context.get("reason") for _ in range(2)]
+    if not all(isinstance(reason, str) and reason for reason in reasons) or reasons[0] != reasons[1]:
+        raise NotKept(f"the same denial has the reasons {reasons[0]!r} and {reasons[1]!r}")
 
 
 @rule(
@@ -101,7 +128,12 @@ async def reason_is_stable(trial: Trial) -> None:
 )
 async def token_is_signed(trial: Trial) -> None:
     """The binding token is a JWS of a published key."""
-    await trial.not_written()
+    denial = await trial.denied()
+    _claims(denial)
+    try:
+        verified(denial.token, await trial.keys())
+    except Unreadable as error:
+        raise NotKept(f"the binding token cannot be verified: {error}") from None
 
 
 @rule(
@@ -113,7 +145,9 @@ async def token_is_signed(trial: Trial) -> None:
 )
 async def token_names_its_audience(trial: Trial) -> None:
     """The binding token has `aud`."""
-    await trial.not_written()
+    audience = _claims(await trial.denied()).get("aud")
+    if not audience or not isinstance(audience, str | list):
+        raise NotKept(f"the aud of the binding token is {audience!r}")
 
 
 @rule(
@@ -125,7 +159,15 @@ async def token_names_its_audience(trial: Trial) -> None:
 )
 async def token_proves_its_end(trial: Trial) -> None:
     """`denial_expires_at` is the offer's end, or `exp` is no later."""
-    await trial.not_written()
+    denial = await trial.denied()
+    claims, ends = _claims(denial), instant(denial.offer.get("expires_at"))
+    if ends is None:
+        raise NotRun("the offer has no end to compare with")
+    if "denial_expires_at" in claims:
+        if instant(claims["denial_expires_at"]) != ends:
+            raise NotKept(f"denial_expires_at is {claims['denial_expires_at']!r}, and the offer's end {ends}")
+    elif not isinstance(claims.get("exp"), int | float) or datetime.fromtimestamp(claims["exp"], UTC) > ends:
+        raise NotKept("the token has no denial_expires_at, and its exp is none or later than the offer's end")
 
 
 @rule(
@@ -138,7 +180,18 @@ async def token_proves_its_end(trial: Trial) -> None:
 )
 async def token_binds_the_question(trial: Trial) -> None:
     """The claims are of the question that was asked: inline, hashed, or both."""
-    await trial.not_written()
+    name = "with_context" if "with_context" in trial.control.questions else "requestable"
+    denial = await trial.denied(name)
+    claims, asked = _claims(denial), _bound(denial.question, _members(_claims(denial)))
+    inline = {part: claims[part] for part in ("subject", "resource", "action") if part in claims}
+    if not inline and "binding_hash" not in claims:
+        raise NotKept("the token has neither the question inline nor a binding_hash")
+    if "subject" in inline:
+        inline["subject"] = _unacted(inline["subject"])
+    if wrong := [part for part, value in inline.items() if not _equal(value, asked[part])]:
+        raise NotKept(f"these claims are not of the question: {', '.join(wrong)}")
+    if "binding_hash" in claims and claims["binding_hash"] not in _hashes(denial.question, _members(claims)):
+        raise NotKept("the binding_hash is not the digest of the question")
 
 
 @rule(
@@ -151,7 +204,74 @@ async def token_binds_the_question(trial: Trial) -> None:
 )
 async def machinery_is_not_bound(trial: Trial) -> None:
     """No member of the profile's machinery is among the bound members of the context."""
-    await trial.not_written()
+    named = {"reason": "asked", "evaluation_id": "e-asked", "evaluated_at": "2026-01-01T00:00:00Z"}
+
+    def alter(question: Json) -> None:
+        question["context"] = {**question.get("context", {}), **named}
+
+    members = _members(_claims(await trial.denied(alter=alter)))
+    if found := sorted(MACHINERY & set(members)):
+        raise NotKept(f"binding_context_members has {', '.join(found)}")
+
+
+def _offers(document: Json) -> bool:
+    context = document.get("context")
+    return isinstance(context, dict) and "access_request" in context
+
+
+def _claims(denial: Denial) -> Json:
+    """The claims of the binding token.
+
+    Raises:
+        NotApplicable: It is no JWS; other formats are allowed, and nobody else can read them.
+    """
+    if denial.token is None:
+        raise NotApplicable("the denial has no binding token")
+    try:
+        return read(denial.token)[1]
+    except Unreadable as error:
+        raise NotApplicable(f"the binding token is no JWS with JSON in it: {error}") from None
+
+
+def _members(claims: Json) -> list[str]:
+    members = claims.get("binding_context_members", [])
+    return [name for name in members if isinstance(name, str)] if isinstance(members, list) else []
+
+
+def _unacted(subject: object) -> object:
+    if not isinstance(subject, dict) or not isinstance(subject.get("properties"), dict):
+        return subject
+    return {**subject, "properties": {name: one for name, one in subject["properties"].items() if name != "act"}}
+
+
+def _bound(question: Json, members: list[str]) -> Json:
+    context = question.get("context", {})
+    bound = {name: question[name] for name in ("subject", "resource", "action")}
+    bound["subject"] = _unacted(bound["subject"])
+    return bound | {"context": {name: context[name] for name in members if name in context}}
+
+
+def _equal(one: object, other: object) -> bool:
+    """Structurally, properties that became empty aside."""
+    return _canonical(_pruned(one)) == _canonical(_pruned(other))
+
+
+def _pruned(value: object) -> object:
+    return {k: v for k, v in value.items() if (k, v) != ("properties", {})} if isinstance(value, dict) else value
+
+
+def _canonical(value: object) -> bytes:
+    try:
+        return rfc8785.dumps(value)  # type: ignore[arg-type]  # whatever JSON came
+    except rfc8785.CanonicalizationError:
+        raise NotRun("a value has no canonical form") from None
+
+
+def _hashes(question: Json, members: list[str]) -> set[str]:
+    """With and without properties that are empty once the actor is taken out: the draft leaves that open."""
+    bound = _bound(question, members)
+    pruned = bound | {"subject": _pruned(bound["subject"])}
+    return {encoded(hashlib.sha256(_canonical(one)).digest()) for one in (bound, pruned)}
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -1,12 +1,17 @@
 """Group `discovery`: what the metadata of the decision point says, and its keys."""
 
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
+from arap_service.conformance.jose import Unreadable, read
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
 from arap_service.conformance.trial import Trial
+from blackbox_kit.model import NotApplicable, NotKept, NotRun
 
 GROUP: Final = "discovery"
+CAPABILITY: Final = "urn:openid:authzen:capability:access-request"
+PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
 
 @rule(
@@ -22,7 +27,11 @@ GROUP: Final = "discovery"
 )
 async def metadata_found(trial: Trial) -> None:
     """The metadata is a JSON object at the well-known place."""
-    await trial.not_written()
+    answer = trial.metadata_answer
+    if answer.status != 200 or not isinstance(answer.body, dict):
+        raise NotKept(f"the metadata was answered with {answer.brief()}")
+    if not answer.headers.get("content-type", "").lower().startswith("application/json"):
+        raise NotKept(f"the metadata is sent as {answer.headers.get('content-type')!r}")
 
 
 @rule(
@@ -37,7 +46,11 @@ async def metadata_found(trial: Trial) -> None:
 )
 async def identifier_is_the_one_asked(trial: Trial) -> None:
     """`policy_decision_point` is the identifier that the metadata was asked of."""
-    await trial.not_written()
+    if not trial.metadata:
+        raise NotRun("there is no metadata")
+    named = trial.metadata.get("policy_decision_point")
+    if not isinstance(named, str) or named.rstrip("/") != trial.target:
+        raise NotKept(f"policy_decision_point is {named!r}, not {trial.target!r}")
 
 
 @rule(
@@ -49,7 +62,8 @@ async def identifier_is_the_one_asked(trial: Trial) -> None:
 )
 async def request_endpoint_published(trial: Trial) -> None:
     """The metadata names the Access Request Endpoint."""
-    await trial.not_written()
+    if not isinstance(trial.metadata.get("access_request_endpoint"), str):
+        raise NotKept("the metadata has no access_request_endpoint")
 
 
 @rule(
@@ -61,7 +75,11 @@ async def request_endpoint_published(trial: Trial) -> None:
 )
 async def endpoints_are_https(trial: Trial) -> None:
     """What the metadata names is https, where the service itself is."""
-    await trial.not_written()
+    if urlsplit(trial.target).scheme != "https":
+        raise NotApplicable("the service itself is tested over plain http")
+    named = {name: url for name, url in trial.metadata.items() if name.endswith(("_endpoint", "_uri"))}
+    if wrong := [name for name, url in named.items() if not str(url).startswith("https://")]:
+        raise NotKept(f"these are not https: {', '.join(wrong)}")
 
 
 @rule(
@@ -74,7 +92,9 @@ async def endpoints_are_https(trial: Trial) -> None:
 )
 async def capability_listed(trial: Trial) -> None:
     """The capabilities name the profile."""
-    await trial.not_written()
+    capabilities = trial.metadata.get("capabilities")
+    if not isinstance(capabilities, list) or CAPABILITY not in capabilities:
+        raise NotKept(f"the capabilities are {capabilities!r}, without {CAPABILITY}")
 
 
 @rule(
@@ -85,7 +105,17 @@ async def capability_listed(trial: Trial) -> None:
 )
 async def keys_published(trial: Trial) -> None:
     """Whoever signs publishes a JWK Set that can be fetched."""
-    await trial.not_written()
+    denial = await trial.denied()
+    try:
+        read(denial.token)
+    except Unreadable:
+        raise NotApplicable("no signed binding token is issued") from None
+    if not isinstance(trial.metadata.get("jwks_uri"), str):
+        raise NotKept("a signed binding token is issued, and the metadata has no jwks_uri")
+    answer = await trial.ask("GET", trial.metadata["jwks_uri"], role=None)
+    keys = answer.document.get("keys")
+    if not answer.is_success or not isinstance(keys, list) or not keys:
+        raise NotKept(f"jwks_uri was answered with {answer.brief()}")
 
 
 @rule(
@@ -97,7 +127,8 @@ async def keys_published(trial: Trial) -> None:
 )
 async def keys_are_public(trial: Trial) -> None:
     """No key of the set has a private or symmetric part."""
-    await trial.not_written()
+    if found := sorted({name for key in await _keys(trial) for name in PRIVATE & key.keys()}):
+        raise NotKept(f"a published key has {', '.join(found)}")
 
 
 @rule(
@@ -111,7 +142,15 @@ async def keys_are_public(trial: Trial) -> None:
 )
 async def keys_are_labelled(trial: Trial) -> None:
     """Each key has `kid` and `use`."""
-    await trial.not_written()
+    for key in await _keys(trial):
+        if not key.get("kid") or not key.get("use"):
+            raise NotKept(f"a published key has the kid {key.get('kid')!r} and the use {key.get('use')!r}")
+
+
+async def _keys(trial: Trial) -> list[dict[str, Any]]:
+    if "jwks_uri" not in trial.metadata:
+        raise NotApplicable("the metadata has no jwks_uri")
+    return [key for key in await trial.keys() if isinstance(key, dict)]
 
 
 CHECKS: Final[tuple[Check, ...]] = (

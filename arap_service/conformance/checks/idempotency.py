@@ -2,11 +2,16 @@
 
 from typing import Final
 
+import anyio
+
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial
+from arap_service.conformance.trial import Task, Trial, refused, shuffled
+from arap_service.conformance.wire import Answer
+from blackbox_kit.model import NotKept, NotRun
 
 GROUP: Final = "idempotency"
+RACERS: Final = 6
 
 
 @rule(
@@ -20,7 +25,10 @@ GROUP: Final = "idempotency"
 )
 async def same_key_same_task(trial: Trial) -> None:
     """The same key and body, white space and the order of members aside: the same task."""
-    await trial.not_written()
+    task = await trial.open()
+    _same(await trial.submit(task.denial, task.body, key=task.key), task, "the same key and body")
+    turned = await trial.submit(task.denial, task.body, key=task.key, raw=shuffled(task.body))
+    _same(turned, task, "the same key and body, its members in another order,")
 
 
 @rule(
@@ -32,7 +40,10 @@ async def same_key_same_task(trial: Trial) -> None:
 )
 async def same_key_other_body(trial: Trial) -> None:
     """The same key, another body: 409 duplicate_request."""
-    await trial.not_written()
+    task = await trial.open()
+    access = {**task.body.get("requested_access", {}), "conformance.example/other": "x"}
+    other = task.body | {"requested_access": access}
+    refused(await trial.submit(task.denial, other, key=task.key), "duplicate_request", "the same key with another body")
 
 
 @rule(
@@ -46,7 +57,11 @@ async def same_key_other_body(trial: Trial) -> None:
 )
 async def keys_belong_to_their_caller(trial: Trial) -> None:
     """Another caller's equal key is another key."""
-    await trial.not_written()
+    task = await trial.open()
+    denial = await trial.denied(role="second")
+    answer = await trial.submit(denial, key=task.key, role="second")
+    if not answer.is_success or (answer.task or {}).get("id") == task.id:
+        raise NotKept(f"a key that another caller had used was answered with {answer.brief()}")
 
 
 @rule(
@@ -60,7 +75,20 @@ async def keys_belong_to_their_caller(trial: Trial) -> None:
 )
 async def equal_submissions_race(trial: Trial) -> None:
     """Equal submissions at the same moment: one task."""
-    await trial.not_written()
+    denial, key = await trial.denied(), trial.new_marker()
+    body, answers = denial.body(), list[Answer]()
+
+    async def one() -> None:
+        answers.append(await trial.submit(denial, body, key=key))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(RACERS):
+            group.start_soon(one)
+    opened = {str((answer.task or {}).get("id")) for answer in answers if answer.is_success}
+    if not opened:
+        raise NotRun(f"none of the equal submissions was accepted: {answers[0].brief()}")
+    if len(opened) != 1:
+        raise NotKept(f"{RACERS} equal submissions with one key opened {len(opened)} tasks")
 
 
 @rule(
@@ -73,7 +101,10 @@ async def equal_submissions_race(trial: Trial) -> None:
 )
 async def key_outlives_the_end(trial: Trial) -> None:
     """The same key after the task was denied: that task."""
-    await trial.not_written()
+    task = await trial.open()
+    await trial.do("deny", task)
+    await trial.ended(task)
+    _same(await trial.submit(task.denial, task.body, key=task.key), task, "the same key and body after the denial")
 
 
 @rule(
@@ -85,7 +116,21 @@ async def key_outlives_the_end(trial: Trial) -> None:
 )
 async def failure_spends_nothing(trial: Trial) -> None:
     """A refused submission, corrected, is accepted under the same key."""
-    await trial.not_written()
+    denial, key = await trial.denied(), trial.new_marker()
+    body = denial.body()
+    wrong = body | {"resource": {**body["resource"], "id": f"{body['resource'].get('id')}-other"}}
+    if (first := await trial.submit(denial, wrong, key=key)).is_success:
+        raise NotRun(f"another resource was accepted: {first.brief()}")
+    answer = await trial.submit(denial, key=key)
+    if not answer.is_success:
+        raise NotKept(f"a refused submission, corrected, was answered with {answer.brief()}")
+
+
+def _same(answer: Answer, task: Task, what: str) -> None:
+    if not answer.is_success:
+        raise NotKept(f"{what} was answered with {answer.brief()}")
+    if (found := (answer.task or {}).get("id")) != task.id:
+        raise NotKept(f"{what} gave the task {found!r}, not {task.id!r}")
 
 
 CHECKS: Final[tuple[Check, ...]] = (

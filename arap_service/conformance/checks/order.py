@@ -4,7 +4,8 @@ from typing import Final
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial
+from arap_service.conformance.trial import Denial, Trial, refused
+from blackbox_kit.model import Json, NotApplicable, NotKept
 
 GROUP: Final = "order"
 
@@ -17,7 +18,10 @@ GROUP: Final = "order"
 )
 async def caller_before_body(trial: Trial) -> None:
     """No token and no JSON: 401."""
-    await trial.not_written()
+    denial = await trial.denied()
+    answer = await trial.submit(denial, role=None, raw=b"{no json")
+    if answer.status != 401:
+        raise NotKept(f"no token and no JSON was answered with {answer.brief()}, not 401")
 
 
 @rule(
@@ -30,7 +34,9 @@ async def caller_before_body(trial: Trial) -> None:
 )
 async def binding_before_expiry(trial: Trial) -> None:
     """Another resource, and too late: invalid_denial_binding."""
-    await trial.not_written()
+    denial = await trial.denied()
+    await trial.do("expire_denial", None)
+    refused(await trial.submit(denial, _elsewhere(denial)), "invalid_denial_binding", "another resource, and too late,")
 
 
 @rule(
@@ -42,7 +48,9 @@ async def binding_before_expiry(trial: Trial) -> None:
 )
 async def key_before_binding(trial: Trial) -> None:
     """A key used before, and another resource: duplicate_request."""
-    await trial.not_written()
+    task = await trial.open()
+    answer = await trial.submit(task.denial, _elsewhere(task.denial), key=task.key)
+    refused(answer, "duplicate_request", "a key used before, and another resource,")
 
 
 @rule(
@@ -55,7 +63,16 @@ async def key_before_binding(trial: Trial) -> None:
 )
 async def binding_before_callback(trial: Trial) -> None:
     """Another resource, and a callback that is refused: invalid_denial_binding."""
-    await trial.not_written()
+    if trial.control.callbacks is None:
+        raise NotApplicable("the control file has no callbacks")
+    denial = await trial.denied()
+    body = _elsewhere(denial) | {"callback": {"endpoint": trial.control.callbacks.unregistered}}
+    refused(await trial.submit(denial, body), "invalid_denial_binding", "another resource, and a refused callback,")
+
+
+def _elsewhere(denial: Denial) -> Json:
+    body = denial.body()
+    return body | {"resource": {**body["resource"], "id": f"{body['resource'].get('id')}-other"}}
 
 
 CHECKS: Final[tuple[Check, ...]] = (

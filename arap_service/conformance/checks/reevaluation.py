@@ -1,12 +1,22 @@
 """Group `reevaluation`: what an approval permits, and what it does not."""
 
-from typing import Final
+import secrets
+from copy import deepcopy
+from datetime import timedelta
+from typing import Any, Final
 
+import anyio
+
+from arap_service.conformance.checks.binding import bound_member
+from arap_service.conformance.instants import instant, utc_now
+from arap_service.conformance.jose import Unreadable, read, with_other_signature
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial
+from arap_service.conformance.trial import Task, Trial
+from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
 
 GROUP: Final = "reevaluation"
+MALFORMED: Final[tuple[Any, ...]] = ("text", 7, [], {}, {"id": 7}, {"id": "x", "state": {"any": 1}}, {"id": None})
 
 
 @rule(
@@ -18,7 +28,10 @@ GROUP: Final = "reevaluation"
 )
 async def approval_permits(trial: Trial) -> None:
     """The denied question with the approval is permitted, and again: evaluating spends nothing."""
-    await trial.not_written()
+    task, approval = await _approved(trial)
+    for time in ("", " the second time"):
+        if not await trial.permits(task.denial.question, approval=approval):
+            raise NotKept(f"the approved question was denied{time}")
 
 
 @rule(
@@ -32,7 +45,18 @@ async def approval_permits(trial: Trial) -> None:
 )
 async def permit_says_how_long(trial: Trial) -> None:
     """The permit tells the approval's end, no later than the result did."""
-    await trial.not_written()
+    task, approval = await _approved(trial)
+    answer = await trial.evaluate(task.denial.question, approval=approval)
+    if answer.document.get("decision") is not True:
+        raise NotRun(f"the approved question was answered with {answer.brief()}")
+    context = answer.document.get("context")
+    shown = context.get("approval") if isinstance(context, dict) else None
+    told = shown.get("approved_until") if isinstance(shown, dict) else None
+    if told is None:
+        raise NotKept("the permit does not tell when the approval ends")
+    ends, recorded = instant(told), instant(approval.get("approved_until"))
+    if told != approval.get("approved_until") and (ends is None or recorded is None or ends > recorded):
+        raise NotKept(f"the permit tells {told!r}, and the result told {approval.get('approved_until')!r}")
 
 
 @rule(
@@ -46,7 +70,10 @@ async def permit_says_how_long(trial: Trial) -> None:
 )
 async def approval_of_another_subject(trial: Trial) -> None:
     """The approval permits nothing to another subject."""
-    await trial.not_written()
+    task, approval = await _approved(trial)
+    other = deepcopy(task.denial.question)
+    other["subject"]["id"] = f"{other['subject'].get('id')}-other"
+    await _nothing(trial, other, approval, "another subject")
 
 
 @rule(
@@ -60,7 +87,10 @@ async def approval_of_another_subject(trial: Trial) -> None:
 )
 async def approval_of_another_resource(trial: Trial) -> None:
     """The approval permits nothing on another resource."""
-    await trial.not_written()
+    task, approval = await _approved(trial)
+    other = deepcopy(task.denial.question)
+    other["resource"]["id"] = f"{other['resource'].get('id')}-other"
+    await _nothing(trial, other, approval, "another resource")
 
 
 @rule(
@@ -75,7 +105,11 @@ async def approval_of_another_resource(trial: Trial) -> None:
 )
 async def approval_in_another_context(trial: Trial) -> None:
     """The approval permits nothing with another value of a bound member."""
-    await trial.not_written()
+    task, approval = await _approved(trial, "with_context")
+    other = deepcopy(task.denial.question)
+    name = bound_member(task.denial)
+    other["context"][name] = "conformance-other"
+    await _nothing(trial, other, approval, f"another context.{name}")
 
 
 @rule(
@@ -90,7 +124,8 @@ async def approval_in_another_context(trial: Trial) -> None:
 )
 async def approval_of_another_caller(trial: Trial) -> None:
     """The approval permits nothing to another caller."""
-    await trial.not_written()
+    task, approval = await _approved(trial)
+    await _nothing(trial, task.denial.question, approval, "another caller", role="second")
 
 
 @rule(
@@ -101,7 +136,9 @@ async def approval_of_another_caller(trial: Trial) -> None:
 )
 async def unknown_approval(trial: Trial) -> None:
     """An approval that nobody gave permits nothing."""
-    await trial.not_written()
+    until = (utc_now() + timedelta(hours=1)).isoformat()
+    approval = {"id": f"apr_{secrets.token_hex(16)}", "approved_until": until}
+    await _nothing(trial, (await trial.denied()).question, approval, "an approval that nobody gave")
 
 
 @rule(
@@ -113,7 +150,11 @@ async def unknown_approval(trial: Trial) -> None:
 )
 async def malformed_approval(trial: Trial) -> None:
     """A `context.approval` of any shape permits nothing and breaks nothing."""
-    await trial.not_written()
+    question = (await trial.denied()).question
+    for approval in MALFORMED:
+        answer = await trial.evaluate(question, approval=approval)
+        if answer.status != 200 or answer.document.get("decision") is not False:
+            raise NotKept(f"with context.approval {approval!r} the question was answered with {answer.brief()}")
 
 
 @rule(
@@ -126,7 +167,10 @@ async def malformed_approval(trial: Trial) -> None:
 )
 async def swapped_id(trial: Trial) -> None:
     """The state of one approval under the id of another permits nothing."""
-    await trial.not_written()
+    task, approval = await _approved(trial)
+    other = await trial.approved(await trial.open())
+    _signed_state(approval)
+    await _nothing(trial, task.denial.question, {**approval, "id": other["id"]}, "a state under another approval's id")
 
 
 @rule(
@@ -140,7 +184,9 @@ async def swapped_id(trial: Trial) -> None:
 )
 async def forged_state(trial: Trial) -> None:
     """A state with another signature permits nothing."""
-    await trial.not_written()
+    task, approval = await _approved(trial)
+    forged = {**approval, "state": with_other_signature(_signed_state(approval))}
+    await _nothing(trial, task.denial.question, forged, "a state with another signature")
 
 
 @rule(
@@ -154,7 +200,17 @@ async def forged_state(trial: Trial) -> None:
 )
 async def expired_approval(trial: Trial) -> None:
     """After its end it permits nothing, whatever `approved_until` the caller writes."""
-    await trial.not_written()
+    task = await trial.open()
+    approval = await trial.approved(task, "approve_briefly")
+    later = {**approval, "approved_until": (utc_now() + timedelta(days=1)).isoformat(timespec="seconds")}
+    with anyio.move_on_after(trial.control.seconds.end):
+        while True:
+            if (ends := instant(approval.get("approved_until"))) is None or ends <= utc_now():
+                break
+            await anyio.sleep(trial.control.seconds.poll)
+    await trial.settle()
+    await _nothing(trial, task.denial.question, approval, "an approval that is over")
+    await _nothing(trial, task.denial.question, later, "an approval that is over, with a later approved_until,")
 
 
 @rule(
@@ -166,7 +222,11 @@ async def expired_approval(trial: Trial) -> None:
 )
 async def policy_outranks_approval(trial: Trial) -> None:
     """What policy forbids since is not permitted by an approval."""
-    await trial.not_written()
+    task, approval = await _approved(trial)
+    if not await trial.permits(task.denial.question, approval=approval):
+        raise NotRun("the approved question was denied before policy forbade it")
+    await trial.do("forbid", task)
+    await _nothing(trial, task.denial.question, approval, "an approval of what policy forbids since")
 
 
 @rule(
@@ -179,7 +239,10 @@ async def policy_outranks_approval(trial: Trial) -> None:
 )
 async def denial_says_what_next(trial: Trial) -> None:
     """A denied re-evaluation has `next_action`."""
-    await trial.not_written()
+    task, approval = await _approved(trial)
+    context = await _denied(trial, task.denial.question, approval)
+    if context.get("next_action") not in {"request", "retry", "none"}:
+        raise NotKept(f"the next_action of a denied re-evaluation is {context.get('next_action')!r}")
 
 
 @rule(
@@ -192,7 +255,16 @@ async def denial_says_what_next(trial: Trial) -> None:
 )
 async def request_comes_with_an_offer(trial: Trial) -> None:
     """`next_action: request` stands beside a fresh offer only."""
-    await trial.not_written()
+    task, approval = await _approved(trial)
+    context = await _denied(trial, task.denial.question, approval)
+    if context.get("next_action") != "request":
+        raise NotApplicable(f"the next_action is {context.get('next_action')!r}")
+    offer = context.get("access_request")
+    if not isinstance(offer, dict):
+        raise NotKept("next_action is request, and there is no access_request")
+    old = task.denial.offer.get("binding_token")
+    if offer.get("binding_token", "") == (old or None):
+        raise NotKept("the access_request of a denied re-evaluation is the old one")
 
 
 @rule(
@@ -205,7 +277,24 @@ async def request_comes_with_an_offer(trial: Trial) -> None:
 )
 async def batch_is_judged_one_by_one(trial: Trial) -> None:
     """An approval given for a whole batch permits the entry that it is of, and no other."""
-    await trial.not_written()
+    if not isinstance(trial.metadata.get("access_evaluations_endpoint"), str):
+        raise NotApplicable("the metadata has no access_evaluations_endpoint")
+    task, approval = await _approved(trial)
+    question = task.denial.question
+    other = {**question["resource"], "id": f"{question['resource'].get('id')}-other"}
+    batch = {
+        "subject": question["subject"],
+        "action": question["action"],
+        "context": {**question.get("context", {}), "approval": approval},
+        "evaluations": [{"resource": question["resource"]}, {"resource": other}],
+    }
+    answer = await trial.ask("POST", trial.metadata["access_evaluations_endpoint"], body=batch)
+    found = answer.document.get("evaluations")
+    if not isinstance(found, list) or [isinstance(one, dict) for one in found] != [True, True]:
+        raise NotRun(f"a batch was answered with {answer.brief()}")
+    decisions = [one.get("decision") for one in found]
+    if decisions != [True, False]:
+        raise NotKept(f"with the approval of the first entry the batch is {decisions}")
 
 
 @rule(
@@ -219,7 +308,50 @@ async def batch_is_judged_one_by_one(trial: Trial) -> None:
 )
 async def wider_approval_reaches_as_far(trial: Trial) -> None:
     """An approval with a wider scope permits what is in it, and nothing beyond."""
-    await trial.not_written()
+    task = await trial.open()
+    approval = await trial.approved(task, "approve_wider")
+    within = trial.question("within", task.denial.marker)
+    if await trial.permits(within):
+        raise NotRun("the question within is permitted by itself")
+    if not await trial.permits(task.denial.question, approval=approval):
+        raise NotKept("a wider approval does not permit what was asked for")
+    if not await trial.permits(within, approval=approval):
+        raise NotKept("a wider approval does not permit what is within its scope")
+    beyond = trial.question("beyond", task.denial.marker)
+    await _nothing(trial, beyond, approval, "what is beyond a wider approval")
+
+
+async def _approved(trial: Trial, name: str = "requestable") -> tuple[Task, Json]:
+    task = await trial.open(name)
+    return task, await trial.approved(task)
+
+
+async def _nothing(trial: Trial, question: Json, approval: Json, what: str, *, role: str = "pep") -> None:
+    """See that the approval permits nothing here; what is permitted without it shows nothing."""
+    if not await trial.permits(question, approval=approval, role=role):
+        return
+    if await trial.permits(question, role=role):
+        raise NotRun(f"{what}: the question is permitted without an approval")
+    raise NotKept(f"{what} was permitted")
+
+
+async def _denied(trial: Trial, question: Json, approval: Json) -> Json:
+    """The context of a denied re-evaluation: of another resource."""
+    other = deepcopy(question)
+    other["resource"]["id"] = f"{other['resource'].get('id')}-other"
+    answer = await trial.evaluate(other, approval=approval)
+    context = answer.document.get("context")
+    if answer.document.get("decision") is not False or not isinstance(context, dict):
+        raise NotRun(f"another resource was answered with {answer.brief()}")
+    return context
+
+
+def _signed_state(approval: Json) -> str:
+    try:
+        read(approval.get("state"))
+    except Unreadable:
+        raise NotApplicable("approvals carry no state that is a JWS") from None
+    return str(approval["state"])
 
 
 CHECKS: Final[tuple[Check, ...]] = (

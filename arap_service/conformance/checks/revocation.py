@@ -5,6 +5,7 @@ from typing import Final
 from arap_service.conformance.model import Check
 from arap_service.conformance.rule import rule
 from arap_service.conformance.trial import Trial
+from blackbox_kit.model import NotKept, NotRun
 
 GROUP: Final = "revocation"
 
@@ -19,7 +20,13 @@ GROUP: Final = "revocation"
 )
 async def revoked_permits_nothing(trial: Trial) -> None:
     """After the revocation the approval permits nothing."""
-    await trial.not_written()
+    task = await trial.open()
+    approval = await trial.approved(task)
+    if not await trial.permits(task.denial.question, approval=approval):
+        raise NotRun("the approved question was denied before the revocation")
+    await trial.do("revoke", task)
+    if await trial.permits(task.denial.question, approval=approval):
+        raise NotKept("a revoked approval permits")
 
 
 @rule(
@@ -31,7 +38,12 @@ async def revoked_permits_nothing(trial: Trial) -> None:
 )
 async def revoked_stays_approved(trial: Trial) -> None:
     """The task stays approved: an end is an end."""
-    await trial.not_written()
+    task = await trial.open()
+    await trial.approved(task)
+    await trial.do("revoke", task)
+    await trial.settle()
+    if (status := await trial.status(task)) != "approved":
+        raise NotKept(f"after the revocation the task is {status!r}")
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -2,11 +2,16 @@
 
 from typing import Final
 
+from arap_service.conformance.checks.submission import guessable
+from arap_service.conformance.instants import instant, utc_now
+from arap_service.conformance.jose import Unreadable, read, verified
 from arap_service.conformance.model import Check
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial
+from arap_service.conformance.trial import Trial, approval_of
+from blackbox_kit.model import NotApplicable, NotKept, NotRun
 
 GROUP: Final = "status"
+ENDS: Final = frozenset({"approved", "denied", "expired", "cancelled", "failed", "partial"})
 
 
 @rule(
@@ -17,7 +22,15 @@ GROUP: Final = "status"
 )
 async def pending_is_shown(trial: Trial) -> None:
     """The handle comes back: id, pending, status_endpoint, and no approval."""
-    await trial.not_written()
+    task = await trial.open()
+    answer = await trial.look(task)
+    found = answer.task or {}
+    if answer.status != 200 or found.get("id") != task.id or found.get("status") != "pending":
+        raise NotKept(f"the status of a new task was answered with {answer.brief()}")
+    if found.get("status_endpoint") != task.status_endpoint:
+        raise NotKept(f"the status_endpoint of the pending task is {found.get('status_endpoint')!r}")
+    if approval_of(answer.document) is not None or approval_of(task.created.document) is not None:
+        raise NotKept("a pending task has an approval")
 
 
 @rule(
@@ -30,7 +43,22 @@ async def pending_is_shown(trial: Trial) -> None:
 )
 async def approved_has_its_result(trial: Trial) -> None:
     """After an approval: approved, and a result of a defined form."""
-    await trial.not_written()
+    task = await trial.open()
+    await trial.do("approve", task)
+    found = await trial.ended(task)
+    if found["task"].get("status") != "approved":
+        raise NotKept(f"after an approval the status is {found['task'].get('status')!r}")
+    result = found.get("result")
+    if not isinstance(result, dict):
+        raise NotKept("the approved task has no result")
+    mode = result.get("mode")
+    if mode != "reevaluate":
+        if isinstance(mode, str) and ":" in mode:
+            raise NotApplicable(f"the result's mode is of another profile: {mode}")
+        raise NotKept(f"the result's mode is {mode!r}")
+    approval = approval_of(found) or {}
+    if lacking := [name for name in ("id", "approved_until") if not isinstance(approval.get(name), str)]:
+        raise NotKept(f"the approval lacks {', '.join(lacking)}")
 
 
 @rule(
@@ -42,7 +70,10 @@ async def approved_has_its_result(trial: Trial) -> None:
 )
 async def approval_ends(trial: Trial) -> None:
     """`approved_until` is an instant in the future."""
-    await trial.not_written()
+    until = (await trial.approved(await trial.open())).get("approved_until")
+    ends = instant(until)
+    if ends is None or ends <= utc_now():
+        raise NotKept(f"approved_until is no instant of RFC 3339 in the future: {until!r}")
 
 
 @rule(
@@ -54,7 +85,7 @@ async def approval_ends(trial: Trial) -> None:
 )
 async def approval_ids_are_unguessable(trial: Trial) -> None:
     """Approval ids are long, and no two differ in a few places only."""
-    await trial.not_written()
+    guessable([str((await trial.approved(await trial.open())).get("id")) for _ in range(3)], "approval")
 
 
 @rule(
@@ -67,7 +98,13 @@ async def approval_ids_are_unguessable(trial: Trial) -> None:
 )
 async def denied_is_no_approval(trial: Trial) -> None:
     """After a denial: denied, and no approval."""
-    await trial.not_written()
+    task = await trial.open()
+    await trial.do("deny", task)
+    found = await trial.ended(task)
+    if found["task"].get("status") != "denied":
+        raise NotKept(f"after a denial the status is {found['task'].get('status')!r}")
+    if approval_of(found) is not None:
+        raise NotKept("a denied task has an approval")
 
 
 @rule(
@@ -79,7 +116,16 @@ async def denied_is_no_approval(trial: Trial) -> None:
 )
 async def expired_is_said(trial: Trial) -> None:
     """After its time: expired, or the problem task_expired; no approval."""
-    await trial.not_written()
+    task = await trial.open()
+    await trial.do("expire", task)
+    answer = await trial.look(task)
+    if answer.problem in {"task_expired", "unknown_task"}:
+        return
+    found = await trial.ended(task)
+    if found["task"].get("status") != "expired":
+        raise NotKept(f"after its time the status is {found['task'].get('status')!r}")
+    if approval_of(found) is not None:
+        raise NotKept("an expired task has an approval")
 
 
 @rule(
@@ -91,7 +137,15 @@ async def expired_is_said(trial: Trial) -> None:
 )
 async def an_end_is_an_end(trial: Trial) -> None:
     """A denial after an approval, and the other way round, change nothing."""
-    await trial.not_written()
+    for first, second, kept in (("approve", "deny", "approved"), ("deny", "approve", "denied")):
+        task = await trial.open()
+        await trial.do(first, task)
+        if (status := (await trial.ended(task))["task"].get("status")) != kept:
+            raise NotRun(f"after {first} the status is {status!r}")
+        await trial.do_late(second, task)
+        await trial.settle()
+        if (status := await trial.status(task)) != kept:
+            raise NotKept(f"the task was {kept}, and became {status!r} by a later {second}")
 
 
 @rule(
@@ -104,7 +158,12 @@ async def an_end_is_an_end(trial: Trial) -> None:
 )
 async def a_question_is_no_end(trial: Trial) -> None:
     """While a reviewer waits for an answer the status is not approved, and no end."""
-    await trial.not_written()
+    task = await trial.open()
+    await trial.do("ask", task)
+    await trial.settle()
+    found = await trial.state(task)
+    if found["task"].get("status") in ENDS or approval_of(found) is not None:
+        raise NotKept(f"while a reviewer waits for an answer the status is {found['task'].get('status')!r}")
 
 
 @rule(
@@ -115,7 +174,14 @@ async def a_question_is_no_end(trial: Trial) -> None:
 )
 async def unknown_task(trial: Trial) -> None:
     """A task that does not exist: 404 unknown_task."""
-    await trial.not_written()
+    task = await trial.open()
+    last = "A" if task.id[-1] != "A" else "B"
+    url = task.status_endpoint.replace(task.id, task.id[:-1] + last)
+    if url == task.status_endpoint:
+        raise NotApplicable("the id of a task is not in its status_endpoint")
+    answer = await trial.ask("GET", url)
+    if answer.status != 404 or answer.problem != "unknown_task":
+        raise NotKept(f"a task that does not exist was answered with {answer.brief()}")
 
 
 @rule(
@@ -128,7 +194,21 @@ async def unknown_task(trial: Trial) -> None:
 )
 async def state_is_signed_for_the_pdp(trial: Trial) -> None:
     """`approval.state` is a JWS of a published key, with `iss`, and `aud` the decision point."""
-    await trial.not_written()
+    approval = await trial.approved(await trial.open())
+    try:
+        read(approval.get("state"))
+    except Unreadable:
+        raise NotApplicable("approvals carry no state that is a JWS") from None
+    try:
+        _, claims = verified(approval["state"], await trial.keys())
+    except Unreadable as error:
+        raise NotKept(f"approval.state cannot be verified: {error}") from None
+    if not claims.get("iss"):
+        raise NotKept("approval.state has no iss")
+    audience = claims.get("aud")
+    named = {trial.target, trial.target + "/", trial.metadata.get("policy_decision_point")}
+    if not named & set(audience if isinstance(audience, list) else [audience]):
+        raise NotKept(f"the aud of approval.state is {audience!r}, not the decision point")
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -4,9 +4,23 @@ from typing import Final
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial
+from arap_service.conformance.trial import Trial, approval_of, refused
+from arap_service.conformance.wire import URN
+from blackbox_kit.model import NotApplicable, NotKept, NotRun
 
 GROUP: Final = "submission"
+SHORTEST_ID: Final = 16
+DIFFERENT: Final = 10
+STATUS: Final = {
+    "not_requestable": 400,
+    "expired_denial": 410,
+    "invalid_denial_binding": 400,
+    "duplicate_request": 409,
+    "unknown_task": 404,
+    "task_expired": 410,
+    "invalid_task_state": 409,
+}
+NOBODYS: Final = "nobody-issued-this-token"
 
 
 @rule(
@@ -17,7 +31,15 @@ GROUP: Final = "submission"
 )
 async def submission_needs_authentication(trial: Trial) -> None:
     """Without a token, and with one that nobody issued: 401 with `WWW-Authenticate`."""
-    await trial.not_written()
+    denial = await trial.denied()
+    none = await trial.submit(denial, role=None)
+    header = {"authorization": f"Bearer {NOBODYS}"}
+    invented = await trial.ask("POST", trial.endpoint_of(denial), role=None, body=denial.body(), headers=header)
+    for answer, what in ((none, "without a token"), (invented, "with an invented token")):
+        if answer.status != 401:
+            raise NotKept(f"a submission {what} was answered with {answer.brief()}")
+        if not answer.headers.get("www-authenticate"):
+            raise NotKept(f"the 401 to a submission {what} has no WWW-Authenticate")
 
 
 @rule(
@@ -29,7 +51,14 @@ async def submission_needs_authentication(trial: Trial) -> None:
 )
 async def submission_becomes_task(trial: Trial) -> None:
     """201 or 202 with a task: id, status, status_endpoint."""
-    await trial.not_written()
+    answer = await trial.submit(await trial.denied())
+    if not answer.is_success:
+        raise NotKept(f"a submission was answered with {answer.brief()}")
+    if answer.status not in {201, 202}:
+        raise NotKept(f"an accepted submission has the status {answer.status}")
+    task = answer.task or {}
+    if lacking := [name for name in ("id", "status", "status_endpoint") if not isinstance(task.get(name), str)]:
+        raise NotKept(f"the task lacks {', '.join(lacking)}")
 
 
 @rule(
@@ -40,7 +69,12 @@ async def submission_becomes_task(trial: Trial) -> None:
 )
 async def location_is_the_status_endpoint(trial: Trial) -> None:
     """`Location`, where sent, equals `status_endpoint`."""
-    await trial.not_written()
+    task = await trial.open()
+    location = task.created.headers.get("location")
+    if location is None:
+        raise NotApplicable("no Location is sent")
+    if location != task.status_endpoint:
+        raise NotKept(f"Location is {location!r}, and status_endpoint {task.status_endpoint!r}")
 
 
 @rule(
@@ -52,7 +86,7 @@ async def location_is_the_status_endpoint(trial: Trial) -> None:
 )
 async def task_ids_are_unguessable(trial: Trial) -> None:
     """Ids are long, and no two differ in a few places only."""
-    await trial.not_written()
+    guessable([(await trial.open()).id for _ in range(3)], "task")
 
 
 @rule(
@@ -64,7 +98,10 @@ async def task_ids_are_unguessable(trial: Trial) -> None:
 )
 async def binding_is_required(trial: Trial) -> None:
     """Without a token and an evaluation id: invalid_denial_binding."""
-    await trial.not_written()
+    denial = await trial.denied()
+    body = denial.body()
+    body["denial"] = {"expires_at": denial.offer.get("expires_at")}
+    refused(await trial.submit(denial, body), "invalid_denial_binding", "a submission without binding material")
 
 
 @rule(
@@ -76,7 +113,20 @@ async def binding_is_required(trial: Trial) -> None:
 )
 async def errors_are_problems(trial: Trial) -> None:
     """A defined error is application/problem+json with `type` and the status of that type."""
-    await trial.not_written()
+    denial = await trial.denied()
+    body = denial.body()
+    other = body | {"resource": {**body["resource"], "id": str(body["resource"].get("id")) + "-other"}}
+    answer = await trial.submit(denial, other)
+    named = answer.document.get("type")
+    if answer.is_success or not isinstance(named, str) or not named.startswith(URN):
+        raise NotRun(f"another resource was answered with {answer.brief()}, no problem of the profile")
+    if not answer.headers.get("content-type", "").lower().startswith("application/problem+json"):
+        raise NotKept(f"the problem {answer.problem} is sent as {answer.headers.get('content-type')!r}")
+    if (
+        answer.status != STATUS.get(answer.problem or "")
+        or answer.document.get("status", answer.status) != answer.status
+    ):
+        raise NotKept(f"the problem {answer.problem} has HTTP {answer.status}, status {answer.document.get('status')}")
 
 
 @rule(
@@ -90,7 +140,18 @@ async def errors_are_problems(trial: Trial) -> None:
 )
 async def plain_denial_is_not_requestable(trial: Trial) -> None:
     """The evaluation id of a plain denial: not_requestable."""
-    await trial.not_written()
+    plain = await trial.evaluate(trial.question("denied", trial.new_marker()))
+    context = plain.document.get("context")
+    evaluation_id = context.get("evaluation_id") if isinstance(context, dict) else None
+    if plain.document.get("decision") is not False or not isinstance(evaluation_id, str):
+        raise NotApplicable("a plain denial has no evaluation_id")
+    model = await trial.denied()
+    asked = trial.question("denied", model.marker)
+    body = {name: asked[name] for name in ("subject", "resource", "action")}
+    body["denial"] = {"evaluation_id": evaluation_id, "expires_at": model.offer.get("expires_at")}
+    if "context" in asked:
+        body["context"] = asked["context"]
+    refused(await trial.submit(model, body), "not_requestable", "a submission about a plain denial")
 
 
 @rule(
@@ -102,7 +163,13 @@ async def plain_denial_is_not_requestable(trial: Trial) -> None:
 )
 async def unknown_members_are_ignored(trial: Trial) -> None:
     """A member of nobody's at an extension point changes nothing."""
-    await trial.not_written()
+    denial = await trial.denied()
+    body, foreign = denial.body(), {"conformance.example/unknown": {"any": [1, None]}}
+    body["requested_access"] = {**body.get("requested_access", {}), **foreign}
+    body["client"] = {"name": "conformance", **foreign}
+    answer = await trial.submit(denial, body)
+    if not answer.is_success:
+        raise NotKept(f"unknown members of requested_access and client led to {answer.brief()}")
 
 
 @rule(
@@ -116,7 +183,32 @@ async def unknown_members_are_ignored(trial: Trial) -> None:
 )
 async def resolved_at_once(trial: Trial) -> None:
     """What policy approves at once is 201, terminal, with its result."""
-    await trial.not_written()
+    denial = await trial.denied("automatic")
+    answer = await trial.submit(denial)
+    task = trial.accepted(answer)
+    if answer.status == 201 and answer.task and answer.task.get("status") == "approved":
+        if approval_of(answer.document) is None:
+            raise NotKept("what is approved at once has no result in the answer to its submission")
+        return
+    if await trial.status(task) != "approved":
+        raise NotRun("the question automatic is not approved at once")
+    raise NotKept(
+        f"what is approved at once was answered with HTTP {answer.status}, {(answer.task or {}).get('status')}"
+    )
+
+
+def guessable(ids: list[str], what: str) -> None:
+    """See that ids are long, and differ in many places.
+
+    Raises:
+        NotKept: They do not.
+    """
+    for one, another in ((ids[0], ids[1]), (ids[1], ids[2])):
+        if len(one) < SHORTEST_ID:
+            raise NotKept(f"an id of a {what} has {len(one)} characters only")
+        different = sum(a != b for a, b in zip(one, another, strict=False)) + abs(len(one) - len(another))
+        if different < DIFFERENT:
+            raise NotKept(f"two ids of a {what} differ in {different} places only")
 
 
 CHECKS: Final[tuple[Check, ...]] = (
