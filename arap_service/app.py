@@ -7,10 +7,12 @@ its end; whatever it was doing is picked up again, because all of it is rows.
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 import anyio
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from arap_service.api import (
@@ -42,6 +44,7 @@ from arap_service.simulator import control
 from arap_service.simulator.core import Simulator
 from arap_service.simulator.edge import SimulatorEdge
 from arap_service.web import desk
+from arap_service.web.login import gatekeeper
 
 
 class Service(FastAPI):
@@ -105,6 +108,7 @@ def _install(app: FastAPI, context: Context) -> None:
     settings = context.settings
     app.state.context = context
     app.state.streams = events.Streams()
+    app.state.gatekeeper = gatekeeper()
     app.state.authenticator = Authenticator(
         context.trust, clock=context.clock, skew_seconds=settings.clock_skew_seconds
     )
@@ -118,9 +122,30 @@ def _install(app: FastAPI, context: Context) -> None:
 
 
 def _route(app: FastAPI, context: Context) -> None:
-    base = context.settings.base_path
+    settings = context.settings
+    made = _routes(
+        settings.base_path,
+        max_body_size=settings.limits.max_body_bytes,
+        has_issuer=settings.builtin_issuer.enabled,
+        rehearses=isinstance(context.rehearsal, Simulator),
+        has_provider=context.provider is not None,
+    )
+    app.router.routes.extend(made)
+    install_problems(app, base_path=settings.base_path)
+
+
+@cache
+def _routes(
+    base: str, *, max_body_size: int, has_issuer: bool, rehearses: bool, has_provider: bool
+) -> tuple[BaseRoute, ...]:
+    """Every route, made once for all applications that are alike.
+
+    An application's own includes would describe every operation anew at its first call, which takes longer than a
+    hundred calls; what they share holds nothing of an application, for that comes with the call.
+    """
+    made = APIRouter(generate_unique_id_function=operation_id, strict_content_type=True, max_body_size=max_body_size)
     for router in (health.router, pdp.direct, pdp.router, search.router, requests.router, resolver.router):
-        app.include_router(router, prefix=base)
+        made.include_router(router, prefix=base)
     talk = (conversation.requester, conversation.router)
     for router in (
         audit.router,
@@ -131,16 +156,16 @@ def _route(app: FastAPI, context: Context) -> None:
         reviews.router,
         standing_rules.router,
     ):
-        app.include_router(router, prefix=base)
-    app.add_api_route(pdp.METADATA_PATH + base, pdp.metadata, tags=["decision point"])
-    if context.settings.builtin_issuer.enabled:
-        app.include_router(issuer_routes.router, prefix=base)
-        app.add_api_route(
+        made.include_router(router, prefix=base)
+    made.add_api_route(pdp.METADATA_PATH + base, pdp.metadata, tags=["decision point"])
+    if has_issuer:
+        made.include_router(issuer_routes.router, prefix=base)
+        made.add_api_route(
             f"/.well-known/oauth-authorization-server{base}/issuer", issuer_routes.metadata, tags=["token issuer"]
         )
-    if isinstance(context.rehearsal, Simulator):
-        app.include_router(control.router, prefix=base)
-    if context.provider is not None:
-        app.include_router(backchannel.router, prefix=base)
-    desk.install(app, prefix=base)
-    install_problems(app, base_path=base)
+    if rehearses:
+        made.include_router(control.router, prefix=base)
+    if has_provider:
+        made.include_router(backchannel.router, prefix=base)
+    desk.install(made, prefix=base)
+    return tuple(made.routes)

@@ -1,6 +1,6 @@
-"""Puts the desk into an application: its routes, and the one value that they keep between requests."""
+"""Puts the routes of the desk under a prefix."""
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from arap_service.web import (
     absence_pages,
@@ -23,16 +23,15 @@ from arap_service.web import (
     request_pages,
     review_pages,
     rule_pages,
+    several_pages,
     simulator_pages,
     static_files,
 )
-from arap_service.web.login import gatekeeper
 
 
-def install(app: FastAPI, *, prefix: str = "") -> None:
-    """Serve the desk under `prefix`; the application provides `app.state.context`."""
-    app.state.gatekeeper = gatekeeper()
-    reviewing = (pages.router, request_pages.router, conversation_pages.router)
+def install(routes: FastAPI | APIRouter, *, prefix: str = "") -> None:
+    """Serve the desk under `prefix`; the application provides `app.state.context` and `app.state.gatekeeper`."""
+    reviewing = (pages.router, request_pages.router, several_pages.router, conversation_pages.router)
     for router in (
         login.router,
         provider_login.router,
@@ -55,4 +54,4 @@ def install(app: FastAPI, *, prefix: str = "") -> None:
         static_files.router,
         not_found.router,
     ):
-        app.include_router(router, prefix=prefix)
+        routes.include_router(router, prefix=prefix)
