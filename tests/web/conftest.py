@@ -7,7 +7,6 @@ import pytest
 from fastapi import FastAPI
 
 from arap_service.context import Context
-from arap_service.store.migrate import upgrade
 from arap_service.web import passwords
 from tests.clock import FakeClock
 from tests.service import app_for, service_context, settings_for
@@ -17,12 +16,11 @@ from tests.web.policy import POLICY
 
 @pytest.fixture
 async def context(
-    engine_url: str, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    service_url: str, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Context]:
     """A context with the desk's policy; Grace and Linus are maintainers, Olga is not, Ada asks."""
     monkeypatch.setattr(passwords, "_HASHER", QUICK)
-    upgrade(engine_url)
-    settings = settings_for(tmp_path, database=engine_url, policy=POLICY)
+    settings = settings_for(tmp_path, database=service_url, policy=POLICY)
     async with service_context(settings, clock=clock) as opened:
         add_person(opened, "grace", name="Grace Hopper", groups=("maintainers", "treasurers"))
         add_person(opened, "linus", name="Linus Example", groups=("maintainers",))

@@ -7,7 +7,6 @@ import pytest
 
 from arap_service.context import Context
 from arap_service.simulator.core import Simulator
-from arap_service.store.migrate import upgrade
 from arap_service.web import passwords
 from tests.clock import FakeClock
 from tests.service import service_context, settings_for
@@ -20,12 +19,11 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def rehearsing(
-    engine_url: str, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    service_url: str, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Context]:
     """A desk on which a simulator is on."""
     monkeypatch.setattr(passwords, "_HASHER", QUICK)
-    upgrade(engine_url)
-    settings = settings_for(tmp_path, database=engine_url, policy=POLICY, simulator=True)
+    settings = settings_for(tmp_path, database=service_url, policy=POLICY, simulator=True)
     async with service_context(settings, clock=clock) as opened:
         yield opened
 
