@@ -119,6 +119,8 @@ def _install(app: FastAPI, context: Context) -> None:
         context.log.warning("authentication_disabled", bind=settings.bind)
     if settings.insecure_loopback:
         context.log.warning("insecure_loopback_enabled", identifier=settings.identifier)
+    if settings.login.oidc is not None and settings.login.oidc.create_people and settings.desk.readers is None:
+        context.log.warning("everybody_may_read_requests", issuer=settings.login.oidc.issuer)
 
 
 def _route(app: FastAPI, context: Context) -> None:

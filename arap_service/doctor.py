@@ -28,6 +28,7 @@ from arap_service.key_file import load_ring
 from arap_service.keys import Clock
 from arap_service.oidc import Fetch, Provider, ProviderUnavailable
 from arap_service.outbound import DestinationRefused, Outbound
+from arap_service.provider_people import group_sources
 from arap_service.settings import Settings
 from arap_service.settings_parts import is_loopback
 from arap_service.store import migrate, operation
@@ -144,7 +145,7 @@ def _stored(settings: Settings, policy: Policy | None, clock: Clock) -> list[Fin
     """What only the database knows, in the calling thread."""
     try:
         migrate.check(settings.database)
-        opened = Database.open(settings.database)
+        opened = Database.open(settings.database, group_sources=group_sources(settings.login))
     except migrate.SchemaOutdated as error:
         return [Finding("database", State.FAILED, str(error).removeprefix("database: "))]
     except StoreUnavailable as error:
@@ -219,6 +220,10 @@ async def _provider(settings: Settings, *, clock: Clock, get: Get) -> AsyncItera
     if oidc is None:
         return
     check = f"login {oidc.issuer}"
+    if oidc.create_people and settings.desk.readers is None:
+        says = "everybody who can log in there is added, and may read every request"
+        fix = "name the groups that may under desk.readers, or switch create_people off"
+        yield Finding("login.oidc.create_people", State.WARNING, says, fix)
     if urlsplit(settings.identifier).scheme != "https":
         fix = "give the service an https identifier; most providers accept no other, and codes would travel in the open"
         yield Finding(check, State.WARNING, f"people come back to {settings.identifier}/login/callback", fix)

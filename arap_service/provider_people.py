@@ -1,11 +1,13 @@
 """What a log-in at the provider means here: which person it is, and the groups that the provider says he is in.
 
 A person is known by issuer and subject and by nothing else: an address of mail can be given to somebody else. Each
-log-in replaces what the provider said before, and leaves alone what an administrator brought in. Who is unknown is
-refused, or added where the configuration says so.
+log-in replaces what the provider said before, and leaves alone what an administrator brought in. What it said counts
+while issuer, claims and the map of groups are those by which it was read. Who is unknown is refused, or added where the
+configuration says so. Several log-ins of one person at the same instant take turns.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -15,10 +17,10 @@ from pydantic import JsonValue
 from arap_service import audit
 from arap_service.oidc import LoginRefused
 from arap_service.oidc_tokens import VERIFIED
-from arap_service.settings_login import OidcSettings
+from arap_service.settings_login import LoginSettings, OidcSettings
 from arap_service.store.database import WriteSession
-from arap_service.store.directory import add_identity, put_groups, put_person
-from arap_service.store.people import find_person, groups_said, person_of_identity
+from arap_service.store.directory import add_identity, add_person_once, drop_groups_but, put_groups, put_person
+from arap_service.store.people import groups_said, person_of_identity
 from arap_service.store.people_tables import Person
 
 CHAIN: Final = "configuration"
@@ -32,21 +34,40 @@ def received(session: WriteSession, settings: OidcSettings, claims: Mapping[str,
         LoginRefused: He is nobody whom we know, or may not log in any more.
     """
     subject = subject_of(settings, claims)
-    person = person_of_identity(session, settings.issuer, subject)
+    person = person_of_identity(session, settings.issuer, subject, for_update=True)
     if person is None:
         person = _added(session, settings, claims, subject, now=now)
-    elif not person.active:
+    if not person.active:
         raise LoginRefused("person_not_active")
-    elif person.id == made_id(settings.issuer, subject):
+    if person.id == made_id(settings.issuer, subject):
         name, email = _name(settings, claims, subject), _email(settings, claims)
         put_person(session, person.id, name=name, email=email or person.email, active=True, now=now)
-    if settings.groups_claim is not None:
-        groups, before = groups_of_claims(settings, claims), groups_said(session, person.id, by=settings.issuer)
+    source = group_source(settings)
+    drop_groups_but(session, person.id, sources=() if source is None else (source,))
+    if source is not None:
+        groups, before = groups_of_claims(settings, claims), groups_said(session, person.id, by=source)
         if groups != before:
-            put_groups(session, person.id, groups, source=settings.issuer)
+            put_groups(session, person.id, groups, source=source)
             detail: dict[str, JsonValue] = {"person": person.id, "groups": [*sorted(groups)], "by": settings.issuer}
             audit.append(session, CHAIN, kind="groups_received", actor="system", detail=detail, now=now)
     return person
+
+
+def group_source(settings: OidcSettings) -> str | None:
+    """Under what groups are stored that the provider names: its issuer and how its claims are read; None if not at all.
+
+    Whoever changes that means other groups by the same names, so what was stored before counts no longer.
+    """
+    if settings.groups_claim is None:
+        return None
+    read_by = json.dumps([settings.person_claim, settings.groups_claim, dict(settings.groups)], sort_keys=True)
+    return f"{settings.issuer}|{hashlib.sha256(read_by.encode()).hexdigest()[:16]}"
+
+
+def group_sources(login: LoginSettings) -> frozenset[str]:
+    """Whose word about groups counts beside that of administrators, as people log in now."""
+    source = None if login.oidc is None else group_source(login.oidc)
+    return frozenset() if source is None else frozenset({source})
 
 
 def subject_of(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
@@ -81,18 +102,22 @@ def made_id(issuer: str, subject: str) -> str:
 def _added(
     session: WriteSession, settings: OidcSettings, claims: Mapping[str, Any], subject: str, *, now: datetime
 ) -> Person:
-    person_id = made_id(settings.issuer, subject)
-    # Where the person is there already, an administrator has taken the identity away from him.
-    if not settings.create_people or find_person(session, person_id) is not None:
+    if not settings.create_people:
         raise LoginRefused("person_unknown")
-    name = _name(settings, claims, subject)
-    put_person(session, person_id, name=name, email=_email(settings, claims), active=True, now=now)
-    add_identity(session, person_id, iss=settings.issuer, sub=subject)
-    detail: dict[str, JsonValue] = {"person": person_id, "by": settings.issuer}
-    audit.append(session, CHAIN, kind="person_added", actor="system", detail=detail, now=now)
-    session.flush()
-    person = find_person(session, person_id)
-    assert person is not None  # noqa: S101 - it has just been added
+    person_id, name, email = (
+        made_id(settings.issuer, subject),
+        _name(settings, claims, subject),
+        _email(settings, claims),
+    )
+    if add_person_once(session, person_id, name=name, email=email, now=now):
+        add_identity(session, person_id, iss=settings.issuer, sub=subject)
+        detail: dict[str, JsonValue] = {"person": person_id, "by": settings.issuer}
+        audit.append(session, CHAIN, kind="person_added", actor="system", detail=detail, now=now)
+        session.flush()
+    # He is there already: added in another window at this very moment, or an administrator has taken the identity away.
+    person = person_of_identity(session, settings.issuer, subject, for_update=True)
+    if person is None:
+        raise LoginRefused("person_unknown")
     return person
 
 

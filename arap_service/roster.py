@@ -14,6 +14,7 @@ from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import InvalidRequest
 from arap_service.domain.visible import visible
 from arap_service.store import roster
+from arap_service.store.people_tables import Membership
 from arap_service.store.tasks import is_storable
 from arap_service.views import Page
 
@@ -76,7 +77,7 @@ async def people(
                 name=visible(person.name),
                 email=None if person.email is None else visible(person.email),
                 is_active=person.active,
-                groups=tuple((each.group_name, each.source) for each in groups if each.person_id == person.id),
+                groups=tuple((each.group_name, _said_by(each)) for each in groups if each.person_id == person.id),
                 identities=tuple((each.iss, each.sub) for each in known if each.person_id == person.id),
                 accounts=tuple(each.login for each in logins if each.person_id == person.id and each.active),
             )
@@ -86,3 +87,8 @@ async def people(
         return Roster(people=Page(rows, more), groups=tuple(roster.group_sizes(session)))
 
     return await ctx.database.read(look)
+
+
+def _said_by(membership: Membership) -> str:
+    """Who says so: local, or the issuer without the mark of how its claims were read."""
+    return membership.source.partition("|")[0]

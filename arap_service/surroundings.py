@@ -19,6 +19,7 @@ from arap_service.metrics import Metrics
 from arap_service.oidc import Provider
 from arap_service.outbound import Outbound
 from arap_service.policy_source import PolicySource
+from arap_service.provider_people import group_sources
 from arap_service.rates import Rates
 from arap_service.settings import Settings
 from arap_service.settings_parts import Limits, TrustedSigner
@@ -77,7 +78,7 @@ async def open_context(
     rehearsal, clock = _rehearsal(settings, clock)
     ring = load_ring(settings.key_file)
     policy = _policy(settings, has_upstream=upstream is not None or settings.upstream is not None)
-    database = Database.open(settings.database)
+    database = Database.open(settings.database, group_sources=group_sources(settings.login))
     try:
         keys = await Keys.load_or_create(database, ring, clock=clock)
         await policy.record(database, now=clock())

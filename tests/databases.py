@@ -69,6 +69,10 @@ class Databases:
             return _is_locked(Path(url.removeprefix("sqlite:///")))
         return self._server().in_transaction(url)
 
+    def is_waited_for(self, url: str) -> bool:
+        """Whether somebody waits for what another transaction holds; on SQLite a writer has nothing seen before."""
+        return url.startswith("sqlite:///") or self._server().is_waited_for(url)
+
     def drop(self, url: str) -> None:
         """Remove a database, together with whoever is still connected to it."""
         if not url.startswith("sqlite:///"):
@@ -128,6 +132,13 @@ class PostgresServer:
         """Whether somebody has begun a transaction in the database at `url` and not ended it."""
         found = self._connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND xact_start IS NOT NULL", (_name(url),)
+        ).fetchone()
+        return bool(found[0])
+
+    def is_waited_for(self, url: str) -> bool:
+        """Whether somebody in the database at `url` waits for a lock."""
+        found = self._connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'", (_name(url),)
         ).fetchone()
         return bool(found[0])
 

@@ -14,7 +14,7 @@ from arap_service.key_file import write_new_ring
 from arap_service.scim import ENTERPRISE
 from arap_service.store.database import Database
 from arap_service.store.directory import put_groups
-from arap_service.store.people import everybody, find_person, groups_of, identities_of, manager_of
+from arap_service.store.people import everybody, find_person, groups_of, groups_said, identities_of, manager_of
 from arap_service.store.people_tables import WebSession
 from arap_service.store.sessions import web_sessions_of
 from tests.clock import START
@@ -150,7 +150,8 @@ def test_groups_that_the_provider_named_stay_when_a_file_is_brought_in(config: P
     imported(config, PEOPLE)
     database.write_now(lambda session: put_groups(session, "maria", ["treasury", "from-there"], source=ISS))
     imported(config, PEOPLE.replace("[treasury]", "[]"))
-    assert database.read_now(lambda session: groups_of(session, "maria")) == {"treasury", "from-there"}
+    assert database.read_now(lambda session: groups_said(session, "maria", by=ISS)) == {"treasury", "from-there"}
+    assert database.read_now(lambda session: groups_of(session, "maria")) == set()
 
 
 def test_a_principal_is_linked_once_and_belongs_to_one_person(config: Path, database: Database) -> None:

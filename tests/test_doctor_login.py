@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from arap_service.doctor import Finding, State
 from arap_service.jwks import Fetched
 from arap_service.store.database import Database
 from arap_service.store.people_tables import Account, Person
 from arap_service.surroundings import utc_now
-from tests.service import settings_for
+from tests.clock import FakeClock
+from tests.service import app_for, service_context, settings_for
 from tests.test_doctor import KEY, PEOPLED, found
 
 pytestmark = pytest.mark.anyio
@@ -72,6 +74,34 @@ async def test_a_provider_that_would_let_nobody_in_is_found(
     finding = await about_login(tmp_path, service_url, answers)
     assert finding.state is State.FAILED
     assert code in finding.says
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({}, State.WARNING),
+        ({"login": {"create_people": False}}, None),
+        ({"desk": {"readers": ["staff"]}}, None),
+        ({"desk": {"readers": []}}, None),
+    ],
+    ids=str,
+)
+async def test_a_desk_that_shows_everything_to_everybody_who_comes_is_found_and_told_at_the_start(
+    service_url: str, tmp_path: Path, clock: FakeClock, changes: dict[str, Any], state: State | None
+) -> None:
+    known = {"issuer": ISSUER, "client_id": "desk", "client_secret": "hush", "create_people": True}
+    login = {"oidc": known | changes.get("login", {})}
+    settings = settings_for(tmp_path, database=service_url, policy=PEOPLED, login=login, desk=changes.get("desk", {}))
+    bodies = {
+        f"{ISSUER}/.well-known/openid-configuration": Fetched(json.dumps(METADATA).encode(), None),
+        f"{ISSUER}/jwks": Fetched(json.dumps({"keys": [KEY]}).encode(), None),
+    }
+    finding = (await found(settings, answers=bodies)).get("login.oidc.create_people")
+    assert (None if finding is None else finding.state) == state
+    async with service_context(settings, clock=clock) as context:
+        with capture_logs() as told:
+            app_for(context)
+    assert ("everybody_may_read_requests" in {each["event"] for each in told}) == (state is not None)
 
 
 async def test_a_secret_that_cannot_be_read_is_found(service_url: str, tmp_path: Path) -> None:

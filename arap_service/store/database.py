@@ -11,7 +11,7 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
@@ -30,6 +30,8 @@ from arap_service.store.wake import Bell, Subscription
 
 Result = TypeVar("Result")
 READERS: Final = 8
+GROUP_SOURCES: Final = "group_sources"
+"""What sessions carry under this name: whose word about groups counts, as the configuration says."""
 _PATIENCE: Final = "arap_patience"
 
 
@@ -68,12 +70,15 @@ class WriteSession(Session):
 class Database:
     """One database, SQLite or PostgreSQL, and the only way to its sessions."""
 
-    def __init__(self, writer: Engine, reader: Engine, *, bell: Bell, busy_seconds: float) -> None:
+    def __init__(
+        self, writer: Engine, reader: Engine, *, bell: Bell, busy_seconds: float, group_sources: Collection[str] = ()
+    ) -> None:
         self.url: Final = writer.url
         self._writer = writer
         self._reader = reader
         self._bell = bell
         self._busy_seconds = busy_seconds
+        self._info = {GROUP_SOURCES: frozenset(group_sources)}
         self._is_locked = False  # as far as the last writer found out
         sqlite = writer.dialect.name == "sqlite"
         # A second writer in one SQLite process would only wait inside the busy handler, with a far worse tail.
@@ -82,8 +87,10 @@ class Database:
         self._look_slots = anyio.CapacityLimiter(2)
 
     @classmethod
-    def open(cls, url: str, *, busy_seconds: float = 5.0) -> Self:
+    def open(cls, url: str, *, busy_seconds: float = 5.0, group_sources: Collection[str] = ()) -> Self:
         """Connect to `url` (`sqlite:///file` or `postgresql://…`); waits at most `busy_seconds` for a lock.
+
+        Beside what administrators say, only the word of `group_sources` about groups counts.
 
         Raises:
             StoreUnavailable: The database cannot be opened, reached or written.
@@ -101,7 +108,7 @@ class Database:
             # One snapshot for all statements of a read, as on SQLite; a read-only one never fails to serialise.
             reader = writer.execution_options(postgresql_readonly=True, isolation_level="REPEATABLE READ")
             bell = Bell(writer)
-        opened = cls(writer, reader, bell=bell, busy_seconds=busy_seconds)
+        opened = cls(writer, reader, bell=bell, busy_seconds=busy_seconds, group_sources=group_sources)
         try:
             opened.write_now(lambda _: None)
         except StoreUnavailable:
@@ -147,7 +154,7 @@ class Database:
 
     def read_now(self, work: Callable[[ReadSession], Result]) -> Result:
         """Like `read`, in the calling thread, for commands and tests."""
-        with unavailable(self.url), ReadSession(self._reader, expire_on_commit=False) as session:
+        with unavailable(self.url), ReadSession(self._reader, expire_on_commit=False, info=self._info) as session:
             return work(session)
 
     def write_now(self, work: Callable[[WriteSession], Result]) -> Result:
@@ -160,7 +167,8 @@ class Database:
         if self._is_locked:
             options = {_PATIENCE: max(self._busy_seconds - (time.monotonic() - asked), 0)}
         try:
-            with unavailable(self.url), WriteSession(self._writer, expire_on_commit=False) as session:
+            opening = WriteSession(self._writer, expire_on_commit=False, info=self._info)
+            with unavailable(self.url), opening as session:
                 with session.begin():
                     session.connection(execution_options=options)  # begins, and so waits for its turn, before the rest
                     self._is_locked = False

@@ -8,9 +8,10 @@ from sqlmodel import col, delete
 
 from arap_service.store.database import WriteSession
 from arap_service.store.people_tables import Account, Identity, Manager, Membership, Person, WebSession
+from arap_service.store.rows import inserting
 
 LOCAL: Final = "local"
-"""The source of groups that an administrator brings in; any other is the issuer that said so."""
+"""The source of groups that an administrator brings in; any other is an issuer, as it was configured then."""
 
 
 def put_person(
@@ -42,6 +43,21 @@ def owner_of_identity(session: WriteSession, iss: str, sub: str) -> str | None:
 def add_identity(session: WriteSession, person_id: str, *, iss: str, sub: str) -> None:
     """Say that this principal is the person."""
     session.add(Identity(iss=iss, sub=sub, person_id=person_id))
+
+
+def add_person_once(session: WriteSession, person_id: str, *, name: str, email: str | None, now: datetime) -> bool:
+    """Add an active person unless there is one of that id, be it since this very moment; whether this did it."""
+    row = {"id": person_id, "name": name, "email": email, "active": True, "created_at": now}
+    made = inserting(session, Person).values(**row).on_conflict_do_nothing(index_elements=["id"])
+    return session.execute(made.returning(col(Person.id))).first() is not None
+
+
+def drop_groups_but(session: WriteSession, person_id: str, *, sources: Collection[str]) -> None:
+    """Forget what anybody but `sources` and the administrators has said of the person's groups."""
+    kept = (LOCAL, *sorted(sources))
+    session.execute(
+        delete(Membership).where(col(Membership.person_id) == person_id, col(Membership.source).not_in(kept))
+    )
 
 
 def remove_identity(session: WriteSession, *, iss: str, sub: str) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy import Integer, bindparam, column, func, literal_column, or_, se
 from sqlmodel import Session, col
 
 from arap_service.store.log import last_checkpoint, last_position
+from arap_service.store.people import counts
 from arap_service.store.people_tables import Account, Identity, Manager, Membership, Person
 from arap_service.store.tables import Delivery, SigningKey, Task
 
@@ -138,7 +139,7 @@ def has_account(session: Session) -> bool:
 
 def eligible_people(session: Session, *, groups: Collection[str], people: Collection[str]) -> frozenset[str]:
     """The active people who are named, or in one of the groups."""
-    in_groups = select(col(Membership.person_id)).where(col(Membership.group_name).in_(tuple(groups)))
+    in_groups = select(col(Membership.person_id)).where(col(Membership.group_name).in_(tuple(groups)), counts(session))
     found = select(col(Person.id)).where(
         col(Person.active).is_(True), or_(col(Person.id).in_(tuple(people)), col(Person.id).in_(in_groups))
     )

@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import or_
+from sqlalchemy import ColumnElement, or_
 from sqlmodel import Session, col, select
 
+from arap_service.store.database import GROUP_SOURCES
+from arap_service.store.directory import LOCAL
 from arap_service.store.people_tables import Account, Identity, Manager, Membership, Person
 
 
@@ -18,13 +20,14 @@ def everybody(session: Session) -> Sequence[Person]:
     return session.exec(select(Person).order_by(col(Person.id))).all()
 
 
-def person_of_identity(session: Session, iss: str, sub: str) -> Person | None:
-    """The person who appears as this principal."""
-    return session.exec(
+def person_of_identity(session: Session, iss: str, sub: str, *, for_update: bool = False) -> Person | None:
+    """The person who appears as this principal; `for_update` holds him until the transaction ends."""
+    found = (
         select(Person)
         .join(Identity, col(Identity.person_id) == col(Person.id))
         .where(Identity.iss == iss, Identity.sub == sub)
-    ).first()
+    )
+    return session.exec(found.with_for_update(of=Person) if for_update else found).first()
 
 
 def people_called(session: Session, name: str) -> frozenset[str]:
@@ -58,7 +61,14 @@ def logins_of(session: Session, person_id: str) -> frozenset[str]:
 
 def groups_of(session: Session, person_id: str) -> frozenset[str]:
     """The groups that the person is in now."""
-    return frozenset(session.exec(select(Membership.group_name).where(Membership.person_id == person_id)))
+    return frozenset(
+        session.exec(select(Membership.group_name).where(Membership.person_id == person_id, counts(session)))
+    )
+
+
+def counts(session: Session) -> ColumnElement[bool]:
+    """The condition that a membership rests on somebody whose word counts as things are configured now."""
+    return col(Membership.source).in_((LOCAL, *sorted(session.info.get(GROUP_SOURCES, ()))))
 
 
 def groups_said(session: Session, person_id: str, *, by: str) -> frozenset[str]:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import func, or_
 from sqlmodel import Session, col, select
 
+from arap_service.store.people import counts
 from arap_service.store.people_tables import Account, Identity, Membership, Person
 
 
@@ -18,7 +19,8 @@ def people_page(
         parts = (name, key, col(Person.email))
         found = found.where(or_(*(part.icontains(q, autoescape=True) for part in parts)))
     if group is not None:
-        found = found.where(key.in_(select(Membership.person_id).where(Membership.group_name == group)))
+        inside = select(Membership.person_id).where(Membership.group_name == group, counts(session))
+        found = found.where(key.in_(inside))
     if after is not None:
         found = found.where(or_(name > after[0], (name == after[0]) & (key > after[1])))
     return session.exec(found.order_by(name, key).limit(limit)).all()
@@ -26,7 +28,7 @@ def people_page(
 
 def memberships_of(session: Session, people: Collection[str]) -> Sequence[Membership]:
     """The groups of these people, with who says so."""
-    found = select(Membership).where(col(Membership.person_id).in_(tuple(people)))
+    found = select(Membership).where(col(Membership.person_id).in_(tuple(people)), counts(session))
     return session.exec(found.order_by(col(Membership.group_name), col(Membership.source))).all()
 
 
@@ -47,7 +49,7 @@ def group_sizes(session: Session) -> Sequence[tuple[str, int]]:
     counted = (
         select(col(Membership.group_name), func.count(func.distinct(col(Membership.person_id))))
         .join(Person, col(Person.id) == col(Membership.person_id))
-        .where(col(Person.active).is_(True))
+        .where(col(Person.active).is_(True), counts(session))
         .group_by(col(Membership.group_name))
         .order_by(col(Membership.group_name))
     )

@@ -1,7 +1,8 @@
 """Rows that are written and forgotten: one statement a table, past the session's memory of objects.
 
-For what the same transaction reads no more; the session would take several times as long to remember it. Every column
-without a default of the database is given. Which rows these are is decided elsewhere.
+For what the same transaction reads no more, which the session would take several times as long to remember, and for
+what may be there already. Every column without a default of the database is given. Which rows these are is decided
+elsewhere.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,8 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import Insert, Table, insert
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlmodel import Session
 
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Row
@@ -23,6 +26,11 @@ def table_of(kind: type[Row]) -> Table:
 def _insert_of(kind: type[Row]) -> Insert:
     """Made once for each table, since making it takes as long as running it."""
     return insert(table_of(kind))
+
+
+def inserting(session: Session, kind: type[Row]) -> Any:
+    """An insertion that can leave alone or change what is there already, as the engine of `session` writes it."""
+    return (sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert)(kind)
 
 
 def add_rows(session: WriteSession, kind: type[Row], rows: Sequence[Mapping[str, Any]]) -> None:

@@ -8,6 +8,7 @@ from sqlmodel import Session, col, select
 
 from arap_service.store.database import WriteSession
 from arap_service.store.people_tables import Account, LoginAttempt, Person, SpentLogout, WebSession
+from arap_service.store.rows import inserting
 
 
 def account_by_login(session: Session, login: str) -> Account | None:
@@ -63,28 +64,21 @@ def remove_web_session(session: WriteSession, digest: str) -> None:
 
 def remove_web_sessions_of(session: WriteSession, person_id: str, *, but: str | None = None) -> int:
     """End all sessions of a person, or all but one; how many there were."""
-    found = select(WebSession).where(WebSession.person_id == person_id)
-    ended = 0
-    for row in session.exec(found if but is None else found.where(WebSession.digest != but)):
-        session.delete(row)
-        ended += 1
-    return ended
+    found = delete(WebSession).where(col(WebSession.person_id) == person_id)
+    ended = found if but is None else found.where(col(WebSession.digest) != but)
+    return len(session.execute(ended.returning(col(WebSession.digest))).all())
 
 
 def remove_web_sessions_of_provider(
     session: WriteSession, *, iss: str, sub: str | None, sid: str | None
 ) -> Sequence[str]:
     """End what the provider says has ended: its session `sid`, or all of `sub`; whose sessions that were."""
-    found = select(WebSession).where(WebSession.iss == iss, WebSession.method == "provider")
+    ended = delete(WebSession).where(col(WebSession.iss) == iss, col(WebSession.method) == "provider")
     if sid is not None:
-        found = found.where(WebSession.provider_sid == sid)
+        ended = ended.where(col(WebSession.provider_sid) == sid)
     if sub is not None:
-        found = found.where(WebSession.provider_sub == sub)
-    people = []
-    for row in session.exec(found).all():
-        people.append(row.person_id)
-        session.delete(row)
-    return people
+        ended = ended.where(col(WebSession.provider_sub) == sub)
+    return session.execute(ended.returning(col(WebSession.person_id))).scalars().all()
 
 
 def remove_stale_web_sessions(session: WriteSession, *, now: datetime, idle_since: datetime) -> None:
@@ -123,7 +117,5 @@ def take_attempt(session: WriteSession, state_digest: str, *, browser_digests: S
 def spend_logout(session: WriteSession, digest: str, *, until: datetime, now: datetime) -> bool:
     """Whether this word of the provider is new; from now on it is not."""
     session.execute(delete(SpentLogout).where(col(SpentLogout.expires_at) <= now))
-    if session.get(SpentLogout, digest) is not None:
-        return False
-    session.add(SpentLogout(digest=digest, expires_at=until))
-    return True
+    made = inserting(session, SpentLogout).values(digest=digest, expires_at=until).on_conflict_do_nothing()
+    return session.execute(made.returning(col(SpentLogout.digest))).first() is not None

@@ -5,13 +5,14 @@ import re
 import pytest
 
 from arap_service.context import Context
-from arap_service.store.database import WriteSession
+from arap_service.store.database import GROUP_SOURCES, WriteSession
 from arap_service.store.people_tables import Membership, Person
 from arap_service.web import people_pages
 from tests.web.desk import add_person
 from tests.web.parts import member, who_may
 
 pytestmark = pytest.mark.anyio
+PROVIDER = "https://id.example|0123456789abcdef"
 NAMES = re.compile(r'<th scope="row">([^<]+?)\s*<')
 
 
@@ -21,16 +22,19 @@ async def test_administrators_and_auditors_alone_see_people(context: Context) ->
 
 async def test_everybody_is_listed_with_groups_their_sources_and_names(context: Context) -> None:
     def work(session: WriteSession) -> None:
-        session.add(Membership(person_id="ada", group_name="auditors", source="https://id.example"))
+        session.add(Membership(person_id="ada", group_name="auditors", source=PROVIDER))
+        session.add(Membership(person_id="ada", group_name="board", source="https://id.example"))
         session.get_one(Person, "linus").active = False
 
     context.database.write_now(work)
+    context.database._info[GROUP_SOURCES] = frozenset({PROVIDER})
     async with member(context, "adam") as adam:
         page = (await adam.get("/desk/people")).text
     assert NAMES.findall(page) == ["Ada Asker", "Adam", "Grace Hopper", "Linus Example", "Olga Outside"]
     ada = page[page.index("Ada Asker") : page.index("Grace Hopper")]
     assert "auditors <span" in ada
-    assert "from https://id.example" in ada
+    assert "from https://id.example<" in ada
+    assert "board" not in ada  # said by the provider as it was configured before
     assert "maintainers <span" in ada
     assert 'ada <span class="muted">at https://id.example' in ada
     linus = page[page.index("Linus Example") : page.index("Olga Outside")]

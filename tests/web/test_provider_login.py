@@ -15,7 +15,9 @@ from structlog.testing import capture_logs
 
 from arap_service.audit import entries_of
 from arap_service.context import Context
+from arap_service.domain.callers import Caller
 from arap_service.provider_people import made_id
+from arap_service.requests.voters import decider_of
 from arap_service.store.database import WriteSession
 from arap_service.store.directory import add_identity, put_groups, put_person
 from arap_service.store.people import find_person, groups_of, person_of_identity
@@ -577,3 +579,45 @@ async def test_logging_in_changes_the_secret_and_ends_the_session_before(
     await browser.get(provider.authorize(url, "u-17"))
     assert browser.client.cookies["__Host-arap-desk"] != "chosen-by-somebody-else"
     assert len(context.database.read_now(lambda session: web_sessions_of(session, "grace"))) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"groups_claim": "roles"},
+        {"groups_claim": None},
+        {"groups": {"maintainers": "staff"}},
+        {"issuer": "https://other.example"},
+        None,
+    ],
+    ids=str,
+)
+async def test_what_the_provider_said_of_groups_counts_only_while_it_is_read_the_same_way(
+    browser: Browser, provider: TestProvider, context: Context, tmp_path: Path, changes: dict[str, Any] | None
+) -> None:
+    """From the start with another configuration on, until the person logs in anew; what was set here stays."""
+    known(context, provider, "grace", "u-17")
+    provider.people["u-17"] = {"groups": ["treasurers"], "roles": ["auditors"]}
+    await log_in(browser, provider, "u-17")
+    assert await may(context, "grace") == {"maintainers", "treasurers"}
+    login = {} if changes is None else {"oidc": provider.settings(**changes)}
+    settings = settings_for(
+        tmp_path, database=context.settings.database, policy=POLICY, insecure_loopback=True, login=login
+    )
+    async with service_context(settings, clock=context.clock) as other:
+        assert await may(other, "grace") == {"maintainers"}
+        if changes is not None and "issuer" not in changes:
+            later = Browser(app_for(other))
+            assert (await log_in(later, provider, "u-17")).status_code == 303
+            assert await may(other, "grace") == {"maintainers"} | (
+                {"auditors"} if changes.get("groups_claim") else set()
+            )
+            await later.client.aclose()
+
+
+async def may(context: Context, person_id: str) -> frozenset[str]:
+    """The groups by which the person would be judged if he decided now."""
+    caller = Caller(
+        iss=IDENTIFIER, sub=person_id, client_id="desk", scopes=frozenset(), channel="desk", person_id=person_id
+    )
+    return await context.database.read(lambda session: decider_of(session, caller).person.groups)
