@@ -7,7 +7,7 @@ Their order among each other and checkpoints over all heads are made in `auditin
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -24,6 +24,7 @@ from arap_service.store.rows import add_rows
 from arap_service.store.tables import AuditEntry, AuditHead
 
 GENESIS: Final = "0" * 64
+_SUBMITTED: Final = frozenset({"task_submitted", "item_submitted"})
 _LINKED: Final = ("chain", "seq", "at", "kind", "actor", "evaluation_id", "detail", "previous")
 
 
@@ -124,16 +125,39 @@ def last_entry(session: Session, chain: str, *, kind: str) -> AuditEntry | None:
     return session.exec(found.order_by(col(AuditEntry.seq).desc()).limit(1)).first()
 
 
+def chains_of_evaluation(session: Session, evaluation_id: str, *, own: str) -> dict[str, frozenset[str]]:
+    """The chains that mention `evaluation_id`, by the decision point that has given an evaluation that id.
+
+    Several may have given the same. What names no other is of `own`, which is this service's.
+    """
+    found = select(AuditEntry).where(AuditEntry.evaluation_id == evaluation_id)
+    issuers: dict[str, set[str]] = {}
+    for entry in session.exec(found).all():
+        said = issuers.setdefault(entry.chain, set())
+        if entry.kind in _SUBMITTED:
+            said.add(json.loads(entry.detail).get("denial", {}).get("iss") or own)
+    chains: dict[str, set[str]] = {}
+    for chain, said in issuers.items():
+        for issuer in said or {own}:
+            chains.setdefault(issuer, set()).add(chain)
+    return {issuer: frozenset(names) for issuer, names in sorted(chains.items())}
+
+
 def entries_of_evaluation(
-    session: Session, evaluation_id: str, *, after: Place | None = None, limit: int | None = None
+    session: Session,
+    evaluation_id: str,
+    *,
+    chains: Collection[str] | None = None,
+    after: Place | None = None,
+    limit: int | None = None,
 ) -> list[AuditEntry]:
     """All of every chain that mentions `evaluation_id`, oldest first: denial, request, votes, approval, execution.
 
-    With `after` what follows that place, with `limit` no more than that.
+    With `chains` only what is in one of these, with `after` what follows that place, with `limit` no more than that.
     """
-    chains = select(AuditEntry.chain).where(AuditEntry.evaluation_id == evaluation_id).distinct()
+    mentioned = select(AuditEntry.chain).where(AuditEntry.evaluation_id == evaluation_id).distinct()
     at, chain, seq = col(AuditEntry.at), col(AuditEntry.chain), col(AuditEntry.seq)
-    found = select(AuditEntry).where(chain.in_(chains))
+    found = select(AuditEntry).where(chain.in_(mentioned if chains is None else sorted(chains)))
     if after is not None:
         later = or_(chain > after.chain, and_(chain == after.chain, seq > after.seq))
         found = found.where(or_(at > after.at, and_(at == after.at, later)))

@@ -130,11 +130,19 @@ def show_command(
     evaluation_id: Annotated[str, typer.Argument(help="The evaluation_id of a denial.")],
     config: Config = DEFAULT_CONFIG,
     *,
+    issuer: Annotated[
+        str | None, typer.Option(help="The decision point that gave it this id, where several have given the same.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Show what became of one evaluation: denial, request, votes, approval, re-evaluations, executions."""
     with failing_clearly(), _opened(config) as opened:
-        entries = opened.database.read_now(lambda session: audit.entries_of_evaluation(session, evaluation_id))
+        own, read = opened.notary.issuer, opened.database.read_now
+        by_issuer = read(lambda session: audit.chains_of_evaluation(session, evaluation_id, own=own))
+        if issuer is None and len(by_issuer) > 1:
+            fail("audit: several decision points have an evaluation of this id; name one:", *map(visible, by_issuer))
+        chains = by_issuer.get(issuer, ()) if issuer is not None else next(iter(by_issuer.values()), ())
+        entries = read(lambda session: audit.entries_of_evaluation(session, evaluation_id, chains=chains))
     if not entries:
         fail(f"audit: nothing is on record about evaluation {visible(evaluation_id)}")
     for entry in entries:

@@ -35,12 +35,15 @@ async def entries(
     evaluation: Annotated[
         str | None, Query(max_length=200, description="Everything that became of this evaluation.")
     ] = None,
+    issuer: Annotated[
+        str | None, Query(max_length=500, description="Whose evaluation, where several have one of this id.")
+    ] = None,
     chain: Annotated[str | None, Query(max_length=200, description="A request's id, login, configuration, …")] = None,
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 100,
 ) -> Response:
     """Entries, the oldest first; the last page has no cursor."""
-    wanted = AuditFilter(evaluation=evaluation, chain=chain, cursor=cursor, limit=limit)
+    wanted = AuditFilter(evaluation=evaluation, issuer=issuer, chain=chain, cursor=cursor, limit=limit)
     return _json(_PAGE.dump_json(await reading.entries(ctx, caller, wanted)))
 
 

@@ -55,9 +55,13 @@ class CheckpointView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which entries: those about one evaluation, those of one chain, or all, the oldest first."""
+    """Which entries: those about one evaluation, those of one chain, or all, the oldest first.
+
+    `issuer` is the decision point that has given the evaluation its id, where several have given the same.
+    """
 
     evaluation: str | None = None
+    issuer: str | None = None
     chain: str | None = None
     cursor: str | None = None
     limit: int = 100
@@ -73,7 +77,9 @@ async def entries(ctx: Context, caller: Caller, wanted: AuditFilter) -> Page[Ent
     caller.require(Scope.AUDIT_READ)
     if wanted.evaluation is not None and wanted.chain is not None:
         raise InvalidRequest("Ask for an evaluation or for a chain.", pointer="/chain")
-    for name, text in (("evaluation", wanted.evaluation), ("chain", wanted.chain)):
+    if wanted.evaluation is None and wanted.issuer is not None:
+        raise InvalidRequest("An issuer belongs to an evaluation.", pointer="/issuer")
+    for name, text in (("evaluation", wanted.evaluation), ("issuer", wanted.issuer), ("chain", wanted.chain)):
         if text is not None and not is_storable(text):
             raise InvalidRequest("The text cannot be in the log.", pointer=f"/{name}")
     if wanted.evaluation is not None:
@@ -81,6 +87,19 @@ async def entries(ctx: Context, caller: Caller, wanted: AuditFilter) -> Page[Ent
     if wanted.chain is not None:
         return await _of_chain(ctx, wanted, wanted.chain)
     return await _of_all(ctx, wanted)
+
+
+async def issuers_of(ctx: Context, caller: Caller, evaluation_id: str) -> tuple[str, ...]:
+    """The decision points that have given an evaluation this id, as far as it is on record.
+
+    Raises:
+        Forbidden: The caller may not read the audit log.
+    """
+    caller.require(Scope.AUDIT_READ)
+    if not is_storable(evaluation_id):
+        return ()
+    own = ctx.settings.identifier
+    return tuple(await ctx.database.read(lambda session: audit.chains_of_evaluation(session, evaluation_id, own=own)))
 
 
 async def newest_checkpoint(ctx: Context, caller: Caller) -> CheckpointView:
@@ -107,7 +126,12 @@ async def _of_evaluation(ctx: Context, wanted: AuditFilter, evaluation_id: str) 
             raise InvalidRequest("The cursor is not one of this list.", pointer="/cursor") from None
 
     def look(session: Session) -> Sequence[AuditEntry]:
-        return audit.entries_of_evaluation(session, evaluation_id, after=after, limit=wanted.limit + 1)
+        by_issuer = audit.chains_of_evaluation(session, evaluation_id, own=ctx.settings.identifier)
+        if wanted.issuer is None and len(by_issuer) > 1:
+            several = f"Several decision points have an evaluation of this id; name one: {', '.join(by_issuer)}."
+            raise InvalidRequest(several, pointer="/issuer")
+        chains = by_issuer.get(wanted.issuer, ()) if wanted.issuer is not None else next(iter(by_issuer.values()), ())
+        return audit.entries_of_evaluation(session, evaluation_id, chains=chains, after=after, limit=wanted.limit + 1)
 
     found = await ctx.database.read(look)
     last = found[: wanted.limit][-1] if found else None

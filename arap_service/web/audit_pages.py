@@ -44,13 +44,14 @@ class Asked:
 
     request: str
     evaluation: str
+    issuer: str
     kind: str
     since: str
     until: str
 
     def href(self, path: str, **others: str) -> str:
         """A link to `path` with this choice."""
-        fields = ("request", "evaluation", "kind", "since", "until")
+        fields = ("request", "evaluation", "issuer", "kind", "since", "until")
         chosen = {name: getattr(self, name) for name in fields} | others
         return f"{path}?{urlencode({name: value for name, value in chosen.items() if value})}"
 
@@ -63,17 +64,25 @@ async def audit_page(request: Request) -> Response:
     wanted = Asked(
         request=searched(request, "request"),
         evaluation=searched(request, "evaluation"),
+        issuer=searched(request, "issuer"),
         kind=searched(request, "kind"),
         since=request.query_params.get("since", ""),
         until=request.query_params.get("until", ""),
     )
     since, until = moment_of(wanted.since), moment_of(wanted.until)
-    found = await _found(asked, wanted, since, until, cursor_of(request))
+    issuers = await reading.issuers_of(asked.ctx, asked.caller, wanted.evaluation) if wanted.evaluation else ()
+    is_unclear = len(issuers) > 1 and not wanted.issuer and not wanted.request
+    found = Page[EntryView]((), None)
+    if not is_unclear:
+        found = await _found(asked, wanted, since, until, cursor_of(request))
     more = wanted.href(asked.page.root + _PATH, cursor=found.next_cursor) if found.next_cursor else None
     values: dict[str, Any] = {
         "wanted": wanted,
         "entries": [entry for entry in found.items if _fits(entry, wanted, since, until)],
         "more": more,
+        "choices": [(name, wanted.href(asked.page.root + _PATH, issuer=name)) for name in issuers]
+        if is_unclear
+        else [],
         "kinds": sorted(KINDS.items(), key=lambda each: each[1]),
         "standing": await trail.standing(asked.ctx, asked.caller),
         "chain": await _verified(asked, wanted.request) if wanted.request else None,
@@ -116,7 +125,7 @@ async def _found(
         story = AuditFilter(chain=wanted.request, cursor=cursor, limit=PAGE_SIZE)
         return await reading.entries(asked.ctx, asked.caller, story)
     if wanted.evaluation:
-        story = AuditFilter(evaluation=wanted.evaluation, cursor=cursor, limit=PAGE_SIZE)
+        story = AuditFilter(evaluation=wanted.evaluation, issuer=wanted.issuer or None, cursor=cursor, limit=PAGE_SIZE)
         return await reading.entries(asked.ctx, asked.caller, story)
     whole = TrailFilter(kind=wanted.kind or None, since=since, until=until, cursor=cursor, limit=PAGE_SIZE)
     return await trail.trail(asked.ctx, asked.caller, whole)

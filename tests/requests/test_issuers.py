@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
-from arap_service.domain.errors import InvalidDenialBinding
+from arap_service.auditing.reading import AuditFilter, entries, issuers_of
+from arap_service.domain.errors import InvalidDenialBinding, InvalidRequest
 from arap_service.keys import BINDING_TYP, TrustedIssuers
 from tests.requests.bundles import asked, denied, rows
-from tests.requests.world import World, question
+from tests.requests.world import World, machine, question
 from tests.tokens import FixedKeys, key, signed
 
 pytestmark = pytest.mark.anyio
@@ -59,6 +61,26 @@ async def test_items_of_two_decision_points_may_have_one_name(federated: World) 
     about = asked("payroll")
     with pytest.raises(InvalidDenialBinding):
         await federated.submit({**about, "denial": denial_of(federated, about, SOUTH, "ev-1")})
+
+
+@pytest.mark.requirement("ARS-123")
+async def test_what_became_of_an_evaluation_is_told_apart_by_who_gave_it_its_id(federated: World) -> None:
+    """A decision point elsewhere may give its evaluation the id of one of ours, by chance or on purpose."""
+    about, auditor = question(), machine("auditor", "audit:read")
+    ours = await federated.body(about)
+    evaluation_id = ours["denial"]["evaluation_id"]
+    mine = str((await federated.submit(ours)).task["id"])
+    theirs = await federated.submit({**about, "denial": denial_of(federated, about, NORTH, evaluation_id)})
+    read = partial(entries, federated.ctx, auditor)
+    with pytest.raises(InvalidRequest) as unclear:
+        await read(AuditFilter(evaluation=evaluation_id))
+    assert unclear.value.extra["pointer"] == "/issuer"
+    own = federated.ctx.settings.identifier
+    assert await issuers_of(federated.ctx, auditor, evaluation_id) == (own, NORTH)
+    stories = {own: {evaluation_id, mine}, NORTH: {theirs.task["id"]}, SOUTH: set()}
+    for issuer, chains in stories.items():
+        found = await read(AuditFilter(evaluation=evaluation_id, issuer=issuer))
+        assert {entry.chain for entry in found.items} == chains
 
 
 @pytest.mark.requirement("ARS-37")
