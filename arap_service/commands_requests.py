@@ -75,7 +75,7 @@ def show_command(
         if as_json:
             typer.echo(_DETAIL.dump_json(found).decode())
             return
-        for line in told(found):
+        for line in told(found, is_exact=token is not None):
             typer.echo(line)
 
     as_caller(config, login, password, token, work)
@@ -140,13 +140,16 @@ def _line(row: QueueRow) -> str:
     return f"{row.id}  {until}  {row.risk}  {row.template_title}: {_flat(row.effect)}"
 
 
-def told(found: RequestDetail) -> Iterator[str]:
-    """The lines that show a request: what is approved with it, as far as its template reveals that."""
+def told(found: RequestDetail, *, is_exact: bool = False) -> Iterator[str]:
+    """The lines that show a request: what is approved with it, as far as its template reveals that.
+
+    `is_exact` is for whoever acts by a token, whose approval is for exactly what was asked.
+    """
     yield f"{found.id}  {found.status}  version {found.version}  until {format_instant(found.deadline)}"
     yield f"{found.template_title}: {_flat(found.effect)}"
     yield f"for {found.subject['id']}, asked by {found.submitter} through {found.client_id}"
     if not found.item_count:
-        yield from _terms(found)
+        yield from _terms(found, is_exact=is_exact)
     if found.justification:
         yield f"because: {_flat(found.justification)}"
     for step in found.steps:
@@ -156,11 +159,11 @@ def told(found: RequestDetail) -> Iterator[str]:
         yield f"{vote.voter}{place}: {vote.decision}"
     for each in found.items:
         yield f"thing {each.item}: {each.status}, version {each.version}  {_flat(each.effect)}"
-        yield from _terms(each)
+        yield from _terms(each, is_exact=is_exact)
     yield "you may decide it" if found.may_decide else f"you may not decide it ({found.why_not or 'it has ended'})"
 
 
-def _terms(found: RequestDetail) -> Iterator[str]:
+def _terms(found: RequestDetail, *, is_exact: bool) -> Iterator[str]:
     """What one approval is for, and how far it reaches."""
     if found.is_emergency:
         yield "  an emergency, which somebody looks at afterwards"
@@ -172,7 +175,7 @@ def _terms(found: RequestDetail) -> Iterator[str]:
         yield f"  {said.pointer}: {_flat(said.text)} (filled in, proven by nobody)"
     if found.hidden:
         yield f"  not shown: {', '.join(map(_flat, found.hidden))}"
-    if found.scope is not None and found.scope.may_vary:
+    if found.scope is not None and found.scope.may_vary and not is_exact:
         yield f"  an approval allows more than this: {_flat(found.scope.words)}"
         yield f"  what may be different: {members(found.scope.may_vary)}"
 

@@ -54,7 +54,7 @@ class Choice:
     reason: str | None
     approved_until: datetime | None
     item: int | None = None  # which one of a bundle
-    may_vary: tuple[str, ...] | None = None  # what of a widened scope stays wide; None: all of it
+    may_vary: tuple[str, ...] | None = None  # what of a widened scope stays wide; None, where a person decides: all
     proposed: Mapping[str, Any] | None = None  # other arguments that a denial proposes
 
     def said(self, task_id: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ counts once under an idempotency key; without one, the second meets a newer vers
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -206,11 +206,21 @@ def _decide_part(
         return refuse(session, part, decider, StepUpRequired.code, fault, now=now)
     if fault := _input_fault(part, choice, board.votes, now=now):
         return fault
+    if choice.decision == "approve" and choice.may_vary is None and is_exact_unless_said(deciding.caller, part):
+        choice = replace(choice, may_vary=())
     if choice.proposed is not None:
         call = call_of(part, asked_of(part, task_seal(part.task, ctx.ring)))
         if fault := proposal_fault(part, choice.proposed, call):
             return fault
     return count(ctx, session, part, board, Counted(decider, found, choice, deciding.caller.channel), now=now)
+
+
+def is_exact_unless_said(caller: Caller, part: Part) -> bool:
+    """Whether silence about a scope that the template widens means exactly what was asked: by a program, it does.
+
+    At the desk and at a terminal a person has the wider scope before his eyes, in words (PDP-67).
+    """
+    return caller.channel == "api" and bool(part.own.template.get("scope"))
 
 
 def step_up_fault(caller: Caller, decider: Decider, seconds: int | None, *, now: datetime) -> StepUpRequired | None:

@@ -65,6 +65,19 @@ async def test_narrowed_to_nothing_it_covers_exactly_what_was_asked(terms: World
     assert "urn:x-arap:scope" not in claims
 
 
+@pytest.mark.requirement("PDP-67")
+async def test_a_program_that_says_nothing_of_the_scope_approves_exactly_what_was_asked(terms: World) -> None:
+    """What the template widened is in words for people; over the resolver API it has to be said."""
+    by_api = person("ann", channel="api")
+    for said, is_wide in ((None, False), (WIDE, True)):
+        task_id = str((await terms.submit(await terms.body(pay()))).task["id"])
+        await terms.decide(task_id, by_api, may_vary=said)
+        await terms.decide(task_id, "bob")
+        approval = (await requests.status(terms.ctx, GATE, task_id))["result"]["approval"]
+        assert await allowed(terms, pay(), approval)
+        assert await allowed(terms, pay(49), approval) == is_wide
+
+
 async def test_narrowed_to_fewer_members_only_those_vary(terms: World) -> None:
     approval = await approved(terms, WIDE[1:], None)
     assert await allowed(terms, pay(cost_centre="8"), approval)
