@@ -4,6 +4,7 @@ saboteurs  puts deliberate one-line faults into a copy of the checkout, one at a
 storms     runs many rounds of races over real stores, on both database engines
 fuzzing    tries every property on many examples
 schemathesis  calls a service on each database engine as its OpenAPI document describes it, 50,000 times in all
+mutation   puts small faults by rule into the pure modules and counts which of them the tests notice
 zones      runs the tests that touch time where the clocks of the machine stand otherwise
 crashes    kills and freezes real gates, and takes their databases away, at every named point and under load
 
@@ -16,6 +17,7 @@ import secrets
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -28,6 +30,8 @@ from tests.deep import evidence
 from tests.deep.calls import call_each
 from tests.deep.crashes import crash_runs, told
 from tests.deep.many_examples import EXAMPLES
+from tests.deep.mutation import GROUPS, LEAST, Measurement, clock_until
+from tests.deep.mutation import load as table_of_mutation
 from tests.deep.saboteurs import Saboteur, Unfit, faults, load
 from tests.deep.workshop import RunFailed, Trial, Workshop, open_workshop, outcomes_in
 from tests.deep.zones import FOLDERS, ZONES, passes_in
@@ -172,6 +176,25 @@ def zones(seed: int, _only: Sequence[str], _jobs: int) -> bool:
     return all(passed.values())
 
 
+def mutation(seed: int, _only: Sequence[str], jobs: int) -> bool:
+    """Measure which small faults are noticed; whether enough of them were, in each group."""
+    most, minutes = int(os.environ.get("ARAP_MUTANTS", "400")), float(os.environ.get("ARAP_MUTATION_MINUTES", "240"))
+    with tempfile.TemporaryDirectory(prefix="arap-deep-") as name:
+        measurement = Measurement(evidence.ROOT, Path(name), seed=seed, jobs=jobs, may_go_on=clock_until(minutes))
+        try:
+            scores = list(measurement.scores(dict.fromkeys(GROUPS, most)))
+        except RunFailed as error:
+            print(error)
+            return False
+    table = table_of_mutation()
+    for score in scores:
+        print(score)
+    totals = sum((score.counts for score in scores), Counter[str]())
+    counts = {"mutants": sum(score.mutants for score in scores), "tried": totals.total(), **totals}
+    evidence.write("mutation", seed=seed, counts=counts, results=[score.told(table) for score in scores])
+    return all(score.interval[0] >= LEAST for score in scores)
+
+
 def _pytest(
     part: str, seed: int, arguments: Sequence[str], surroundings: dict[str, str], counts: dict[str, int]
 ) -> bool:
@@ -193,6 +216,7 @@ PARTS: Final[dict[str, Callable[[int, Sequence[str], int], bool]]] = {
     "schemathesis": schemathesis,
     "zones": zones,
     "crashes": crashes,
+    "mutation": mutation,
 }
 
 
