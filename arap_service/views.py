@@ -10,18 +10,25 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from arap_service.domain.reasons import ReasonRule
+from arap_service.domain.revealing import Shown
 
 Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFilter:
-    """Which requests to list; `mine` are those that the caller may decide now, `status` None means all."""
+    """Which requests to list; `mine` are those that the caller may decide now, `status` None means all.
+
+    `step` is the title of a step that is open now, `due_before` a moment by which it is to be decided.
+    """
 
     status: str | None = None
     mine: bool = False
     template: str | None = None
     subject: str | None = None
+    risk: str | None = None
+    step: str | None = None
+    due_before: datetime | None = None
     q: str | None = None
     cursor: str | None = None
     limit: int = 50
@@ -37,12 +44,27 @@ class Page(Generic[Row]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentView:
-    """One value and its place; a masked one shows dots, a suspicious one has characters that were written out."""
+    """One value and its place; a masked one shows dots, a suspicious one has characters that were written out.
+
+    `kind` is text, number, yes-no, nothing, empty or secret.
+    """
 
     pointer: str
     text: str
     masked: bool
     suspicious: bool
+    kind: str = field(default="text", compare=False)
+
+
+def argument_view(shown: Shown) -> ArgumentView:
+    """A revealed value, without what tells it apart from others."""
+    return ArgumentView(
+        pointer=shown.pointer,
+        text=shown.text,
+        masked=shown.masked,
+        suspicious=shown.suspicious,
+        kind=shown.kind,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +84,7 @@ class StepView:
     after: tuple[str, ...] = ()
     deadline: datetime | None = None
     escalated_at: datetime | None = None
+    veto: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +179,74 @@ class StatedView:
     at: datetime
     by: str
     values: tuple[ArgumentView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceView:
+    """One member that is not what it was before: `change` is changed, added or gone.
+
+    Of two long texts `before` and `after` are the parts that differ; so many characters before and behind are equal.
+    """
+
+    pointer: str
+    change: str
+    before: str
+    after: str
+    kind_before: str
+    kind_after: str
+    equal_before: int
+    equal_behind: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierView:
+    """The same subject's last approved request of this kind beside the one that is shown, member by member.
+
+    `secrets` and `hidden` are how many members could not be compared here. `is_same` says that all members are proven
+    to be equal, those too. Without a right to see the earlier one only `approved_at` is told.
+    """
+
+    id: str | None
+    approved_at: datetime
+    differences: tuple[DifferenceView, ...] = ()
+    equal: int = 0
+    secrets: int = 0
+    hidden: int = 0
+    is_same: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateView:
+    """Somebody who may be asked in a step; `deputy` decides in his place until `away_until`.
+
+    `standing` is free, decided, or the code of what excludes him.
+    """
+
+    name: str
+    standing: str
+    deputy: str | None = None
+    away_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidersView:
+    """Who may decide in one step: groups, how many people that is, and those people as far as they are few."""
+
+    step_id: str
+    groups: tuple[str, ...]
+    relations: tuple[str, ...]
+    by_expression: bool
+    machines: tuple[str, ...]
+    people: tuple[CandidateView, ...]
+    more_people: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorView:
+    """One link of the verified chain of who acts for whom; `issuer` vouches for the name."""
+
+    name: str
+    issuer: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,3 +348,11 @@ class RequestDetail:
     may_propose: bool = False
     is_emergency: bool = False
     standing_days: int = 0
+    policy_version: str = ""
+    actors: tuple[ActorView, ...] = ()
+    earlier: EarlierView | None = None
+    deciders: tuple[DecidersView, ...] = ()
+    decides_in: str | None = None
+    """The step that a decision of the reader's would count in."""
+    decides_for: str | None = None
+    """The name of somebody who is away, in whose place the reader would decide."""

@@ -7,7 +7,7 @@ Design.md sections 4 and 7; GOV-15, ARS-126.
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from arap_service.domain.visible import visible
@@ -15,6 +15,7 @@ from arap_service.protocol.canonical import json_pointer
 
 DOTS: Final = "••••••"
 _WITHHELD: Final = object()
+_EXACT: Final = 2**53
 _NAME_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 Path = tuple[str | int, ...]
 Reveal = Literal["whole"] | Sequence[str]
@@ -22,12 +23,19 @@ Reveal = Literal["whole"] | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One value; `suspicious` when characters of it or of its place were written out."""
+    """One value; `suspicious` when characters of it or of its place were written out.
+
+    `kind` is text, number, yes-no, nothing or empty, and secret for one that is masked. `place` and `exact` tell it
+    from any other exactly, without anything of a secret.
+    """
 
     pointer: str
     text: str
     masked: bool
     suspicious: bool
+    kind: str = field(default="text", compare=False)
+    place: str = field(default="", compare=False)
+    exact: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,17 @@ def reveal(value: Any, *, allowed: Reveal, mask: Collection[str]) -> Revealed:
             continue
         text = DOTS if masked else _text(leaf)
         clear, place = visible(text), visible(pointer)
-        shown.append(Shown(place, clear, masked, suspicious=clear != text or place != pointer))
+        shown.append(
+            Shown(
+                place,
+                clear,
+                masked,
+                suspicious=clear != text or place != pointer,
+                kind="secret" if masked else _kind(leaf),
+                place=pointer,
+                exact=DOTS if masked else _exact(leaf),
+            )
+        )
     return Revealed(tuple(shown), tuple(hidden))
 
 
@@ -98,6 +116,26 @@ def _leaves(value: Any, secret: Collection[str]) -> Iterator[tuple[Path, Any, bo
 
 def _text(leaf: Any) -> str:
     return leaf if isinstance(leaf, str) else json.dumps(leaf)
+
+
+def _kind(leaf: Any) -> str:
+    match leaf:
+        case str():
+            return "text"
+        case bool():
+            return "yes-no"
+        case int() | float():
+            return "number"
+        case None:
+            return "nothing"
+        case _:
+            return "empty"
+
+
+def _exact(leaf: Any) -> str:
+    # 1.0 and 1 are one number, as they are wherever arguments are compared or hashed.
+    is_whole = isinstance(leaf, float) and leaf.is_integer() and abs(leaf) <= _EXACT
+    return json.dumps(int(leaf) if is_whole else leaf)
 
 
 def _plain(name: str) -> str:

@@ -22,6 +22,7 @@ from arap_service.protocol.approval import pending_approval
 from arap_service.protocol.canonical import Tuple4, bound_context
 from arap_service.protocol.sealing import KeyRing
 from arap_service.records import Part, asked_of, task_seal, tuple_of
+from arap_service.requests.beside import beside
 from arap_service.requests.endings import latest_end
 from arap_service.requests.grounds import grounds_of
 from arap_service.requests.said import said_about
@@ -34,7 +35,15 @@ from arap_service.sealed import RowSeal
 from arap_service.store import items, tasks, votes
 from arap_service.store.item_tables import TaskItem
 from arap_service.store.tables import Approval, Execution, StepState, Task, Vote
-from arap_service.views import ApprovalView, ArgumentView, ExecutionView, RequestDetail, StepView, VoteView
+from arap_service.views import (
+    ApprovalView,
+    ArgumentView,
+    ExecutionView,
+    RequestDetail,
+    StepView,
+    VoteView,
+    argument_view,
+)
 
 RISKS = ("low", "medium", "high")
 # Shown by name elsewhere on the page, or of no use to a reader.
@@ -67,7 +76,8 @@ def _detail(ctx: Context, session: Session, caller: Caller, task_id: str) -> Req
     seal = task_seal(task, ctx.ring)
     said = said_about(session, task, seal)
     if not task.item_count:
-        return replace(_Told(session, Part(task), board, seal, ctx.ring, now, frozenset()).to(caller, decider), **said)
+        told = _Told(session, Part(task), board, seal, ctx.ring, now, frozenset())
+        return replace(told.to(caller, decider), **said)
     parts = visible_items(task, items.items_of(session, [task.id]), board, caller, decider)
     seen = frozenset(part.item for part in parts)
     listed = tuple(
@@ -145,6 +155,10 @@ class _Told:
             pending_approval=None,
             **NONE,
             stated=None,
+            earlier=None,
+            deciders=(),
+            decides_in=None,
+            decides_for=None,
             item=0,
             item_count=task.item_count,
             items=listed,
@@ -198,6 +212,7 @@ class _Told:
             max_approved_until=latest_end(part, now=self.now) if pending else None,
             pending_approval=self._pending_approval() if pending else None,
             **terms_of(part, self.board, caller, decider, asked=asked, approval=approval),
+            **beside(self.session, part, self.board, caller, decider, ring=self.ring, now=self.now),
         )
 
     def _course(self) -> dict[str, Any]:
@@ -226,6 +241,7 @@ class _Told:
                 after=tuple(titles[name] for name in step.after),
                 deadline=deadline_of(timing_of(step.timing), step.opened_at) if step.status == "waiting" else None,
                 escalated_at=step.escalated_at,
+                veto=step.veto,
             )
             for step in self.board.steps
         ]
@@ -333,10 +349,7 @@ def _called(task: Task, call: Mapping[str, Any], *, is_called: bool) -> dict[str
 
 
 def _views(shown: Sequence[Shown]) -> tuple[ArgumentView, ...]:
-    return tuple(
-        ArgumentView(pointer=each.pointer, text=each.text, masked=each.masked, suspicious=each.suspicious)
-        for each in shown
-    )
+    return tuple(map(argument_view, shown))
 
 
 def _justification(context: Mapping[str, Any], asked: Mapping[str, Any]) -> str | None:

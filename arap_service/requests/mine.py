@@ -30,7 +30,7 @@ from arap_service.store import conversations, items, own_requests, tasks, votes
 from arap_service.store.approvals import USES
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Approval, Execution, Task
-from arap_service.views import ArgumentView, Page
+from arap_service.views import ArgumentView, Page, argument_view
 
 _KIND: Final = "own"
 _ROOT: Final = "requested_access"
@@ -257,10 +257,7 @@ def _part(session: Session, part: Part, seal: RowSeal, *, is_late: bool) -> OwnP
 
 def _proposed(arguments: object, *, mask: Sequence[str]) -> tuple[ArgumentView, ...]:
     shown = reveal(arguments, allowed="whole", mask=mask).shown if isinstance(arguments, Mapping) else ()
-    return tuple(
-        ArgumentView(pointer=each.pointer, text=each.text, masked=each.masked, suspicious=each.suspicious)
-        for each in shown
-    )
+    return tuple(map(argument_view, shown))
 
 
 def _reported(reports: Any, approval: Approval | None) -> str | None:

@@ -60,7 +60,10 @@ def _check(wanted: QueueFilter) -> None:
         raise InvalidRequest("There is no such status.", pointer="/status")
     if not 1 <= wanted.limit <= MAX_LIMIT:
         raise InvalidRequest(f"The limit is a number from 1 to {MAX_LIMIT}.", pointer="/limit")
-    for name, text in (("q", wanted.q), ("subject", wanted.subject), ("template", wanted.template)):
+    if wanted.risk is not None and wanted.risk not in RISKS:
+        raise InvalidRequest("There is no such risk.", pointer="/risk")
+    for name in ("q", "subject", "template", "step"):
+        text = getattr(wanted, name)
         if text is not None and (len(text) > MAX_TEXT or not tasks.is_storable(text)):
             raise InvalidRequest(f"The text may have {MAX_TEXT} characters.", pointer=f"/{name}")
 
@@ -74,7 +77,7 @@ def _page(ctx: Context, session: Session, caller: Caller, wanted: QueueFilter, a
     decider = decider_of(session, caller, grounds_of(ctx))
     conditions = _conditions(caller, wanted, decider, now=now)
     by_deadline = _by_deadline(wanted)
-    reader, rows = _Reader(caller, decider, wanted.mine), list[QueueRow]()
+    reader, rows = _Reader(caller, decider, wanted.mine, wanted.risk), list[QueueRow]()
     most = wanted.limit
     for _ in range(_MOST_LOOKS):
         found = tasks.queue_page(
@@ -114,6 +117,7 @@ class _Reader:
     caller: Caller
     decider: Decider
     is_mine: bool  # whether he wants only what he may decide
+    risk: str | None = None  # whether he wants only what has this risk
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,12 @@ def _conditions(
         conditions.append(or_(col(Task.template_id) == wanted.template, items.has_item_of(wanted.template)))
     if wanted.subject is not None:
         conditions.append(col(Task.subject_id) == wanted.subject)
+    if wanted.risk is not None:
+        conditions.append(tasks.may_have_risk(wanted.risk))
+    if wanted.step is not None:
+        conditions.append(tasks.has_open_step(wanted.step))
+    if wanted.due_before is not None:
+        conditions.append(col(Task.pending_until) <= wanted.due_before)
     if wanted.q:
         named = (col(column).icontains(wanted.q, autoescape=True) for column in SEARCHED)
         conditions.append(or_(*named, items.has_item_named(wanted.q)))
@@ -162,6 +172,9 @@ def _row(ctx: Context, line: _Line, reader: _Reader, *, now: datetime) -> QueueR
     if reader.is_mine and refusal is not None:
         return None
     own = parts[0].own
+    risk = max((str(part.own.template["risk"]) for part in parts), key=RISKS.index)
+    if reader.risk is not None and risk != reader.risk:  # of a bundle it is the highest of what he sees
+        return None
     seal = task_seal(task, ctx.ring)
     return QueueRow(
         id=task.id,
@@ -170,7 +183,7 @@ def _row(ctx: Context, line: _Line, reader: _Reader, *, now: datetime) -> QueueR
         template_id=own.template_id,
         template_title=own.template["title"],
         effect=bundle_sentence(task, len(parts)) if task.item_count else effect_sentence(parts[0], seal),
-        risk=max((str(part.own.template["risk"]) for part in parts), key=RISKS.index),
+        risk=risk,
         subject={"type": visible(task.subject_type), "id": visible(task.subject_id)},
         resource={"type": visible(own.resource_type), "id": visible(own.resource_id)},
         action={"name": visible(own.action_name)},

@@ -15,7 +15,7 @@ from arap_service.sealed import RowSeal
 from arap_service.store import conversations, items
 from arap_service.store.conversation_tables import Question
 from arap_service.store.tables import Task
-from arap_service.views import ArgumentView, CommentView, QuestionView
+from arap_service.views import ArgumentView, CommentView, QuestionView, argument_view
 
 
 def said_about(session: Session, task: Task, seal: RowSeal) -> dict[str, Any]:
@@ -50,10 +50,7 @@ def _question(question: Question, seal: RowSeal, *, names: Mapping[str, str], ma
     answer: tuple[ArgumentView, ...] = ()
     if question.answer_sealed is not None:
         given = seal.open_at(f"question:{question.id}:answer_sealed", question.answer_sealed)
-        answer = tuple(
-            ArgumentView(pointer=each.pointer, text=each.text, masked=each.masked, suspicious=each.suspicious)
-            for each in reveal(given, allowed="whole", mask=mask).shown
-        )
+        answer = tuple(map(argument_view, reveal(given, allowed="whole", mask=mask).shown))
     return QuestionView(
         number=question.number,
         asked_at=question.asked_at,

@@ -33,7 +33,7 @@ from arap_service.sealed import RowSeal
 from arap_service.store import forms
 from arap_service.store.database import WriteSession
 from arap_service.store.form_tables import FilledForm
-from arap_service.views import ArgumentView, StatedView
+from arap_service.views import StatedView, argument_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +145,7 @@ def told_apart(session: Session, ring: KeyRing, part: Part, shown: Mapping[str, 
         "stated": StatedView(
             at=row.filled_at,
             by=visible(names_of_marks(session, {row.filled_by})[row.filled_by]),
-            values=tuple(
-                ArgumentView(pointer=each.pointer, text=each.text, masked=each.masked, suspicious=each.suspicious)
-                for each in found
-                if not each.pointer.endswith("/" + quoted)
-            ),
+            values=tuple(argument_view(each) for each in found if not each.pointer.endswith("/" + quoted)),
         ),
     }
 

@@ -47,13 +47,15 @@
   const rows = () => [...document.querySelectorAll("[data-row]")];
   const move = (step) => {
     const all = rows();
-    const at = all.indexOf(document.activeElement);
+    const active = document.activeElement;
+    const at = all.indexOf(active?.closest(".row")?.querySelector("[data-row]") ?? active);
     all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + step))]?.focus();
   };
   const keys = {
     j: () => move(1),
     k: () => move(-1),
     o: () => document.activeElement?.matches("[data-row]") && document.activeElement.click(),
+    x: () => document.activeElement?.closest(".row")?.querySelector(".pick")?.click(),
     a: () => document.getElementById("approve")?.focus(),
     d: () => document.getElementById("reason")?.focus(),
     "?": () => {
@@ -64,7 +66,7 @@
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    if (event.target instanceof Element && event.target.matches("input, textarea, select")) return;
+    if (event.target instanceof Element && event.target.matches("input:not([type=checkbox]), textarea, select")) return;
     const action = keys[event.key];
     if (action) {
       event.preventDefault();
@@ -84,12 +86,20 @@
   window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
   let focused = null;
-  document.addEventListener("htmx:before:swap", () => { focused = document.activeElement?.getAttribute("href"); });
+  let picked = new Map();
+  document.addEventListener("htmx:before:swap", () => {
+    const active = document.activeElement;
+    focused = active?.id ? `#${CSS.escape(active.id)}` : active?.matches("[data-row]") ? `[data-row][href="${CSS.escape(active.getAttribute("href"))}"]` : null;
+    picked = new Map([...document.querySelectorAll(".pick:checked")].map((box) => [box.id, box.value]));
+  });
   document.addEventListener("htmx:after:swap", () => {
     refreshTimes();
     if (document.getElementById("queue")) {
-      if (focused) rows().find((row) => row.getAttribute("href") === focused)?.focus();
-      announce("The list of requests was updated.");
+      // What was chosen stays chosen, unless it is not any more what the reader chose.
+      for (const box of document.querySelectorAll(".pick")) box.checked = picked.get(box.id) === box.value;
+      const lost = picked.size - document.querySelectorAll(".pick:checked").length;
+      if (focused && document.activeElement === document.body) document.querySelector(focused)?.focus({ preventScroll: true });
+      announce(`The list of requests was updated.${lost ? ` ${lost} of those that you had chosen changed or left the list.` : ""}`);
     } else {
       announce(document.getElementById("changed") ? "This request has changed." : "What became of it was updated.");
     }

@@ -35,6 +35,20 @@ def deputies_of(session: Session, person_ids: Collection[str], *, now: datetime)
     return frozenset(session.exec(found))
 
 
+def away(session: Session, person_ids: Collection[str], *, now: datetime) -> Sequence[Delegation]:
+    """What lets others decide in the place of these people at this moment, the one that ends last being the last."""
+    return session.exec(
+        select(Delegation)
+        .where(
+            col(Delegation.person_id).in_(tuple(person_ids)),
+            col(Delegation.ends_at) > now,
+            col(Delegation.starts_at) <= now,
+            col(Delegation.ended_at).is_(None),
+        )
+        .order_by(col(Delegation.ends_at), col(Delegation.id))
+    ).all()
+
+
 def listed(
     session: Session, *, person_id: str | None, now: datetime, with_past: bool, limit: int
 ) -> Sequence[Delegation]:

@@ -222,6 +222,22 @@ def is_voiced_by(voices: Mapping[str, Sequence[str]], *, in_open_steps: bool = F
     return col(Task.id).in_(spoken)
 
 
+def may_have_risk(risk: str) -> ColumnElement[bool]:
+    """A condition: the request has this risk, or is a bundle, whose items each have their own."""
+    return or_(col(Task.item_count) > 0, col(Task.template)["risk"].as_string() == risk)
+
+
+def has_open_step(title: str) -> ColumnElement[bool]:
+    """A condition: a step of this title takes decisions now."""
+    return exists().where(
+        col(StepState.task_id) == col(Task.id),
+        col(StepState.title) == title,
+        col(StepState.status) == "waiting",
+        col(StepState.opened_at).is_not(None),
+        col(Task.status) == "pending",
+    )
+
+
 def queue_page(
     session: Session,
     *,

@@ -40,6 +40,11 @@ def cursor_of(request: Request) -> str | None:
     return cursor
 
 
+def zone_named(name: str | None) -> ZoneInfo | None:
+    """The zone of this name; None where none was chosen or this machine does not know it."""
+    return ZoneInfo(name) if name in ZONES else None
+
+
 def moment_of(text: str, *, zone: str = "UTC") -> datetime | None:
     """A date and time as the browser's own field sends it, by the clocks of `zone`; None where nothing was chosen.
 

@@ -6,6 +6,7 @@ refused unless it comes from a form of ours (design.md section 7). What a page d
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import UTC
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -19,9 +20,11 @@ from arap_service.context import Context
 from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import ArapError
 from arap_service.domain.forms import MOST_FIELDS
+from arap_service.requests.several import MOST
 from arap_service.store.database import StoreUnavailable
 from arap_service.web import sessions
 from arap_service.web.alerts import alerts_of
+from arap_service.web.asking import zone_named
 from arap_service.web.forms import UnreadableForm, only
 from arap_service.web.rendering import Page, render
 from arap_service.web.rights import menu_of, places_of, rights_of
@@ -31,7 +34,7 @@ from arap_service.web.sessions import LOGIN_COOKIE, Session
 Handler = Callable[[Request], Awaitable[Response]]
 READING: Final = frozenset(["GET", "HEAD"])
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
-MAX_FIELDS: Final = MOST_FIELDS + 8  # with the token and the buttons
+MAX_FIELDS: Final = max(MOST_FIELDS, MOST) + 8  # with the token and the buttons
 
 
 class LoginNeeded(Exception):
@@ -176,7 +179,9 @@ async def _visit(ctx: Context, request: Request) -> Visit:
     page = _page(ctx, request, session, token)
     if session is not None:
         menu = menu_of(rights, page.path, places=places_of(ctx))
-        page = replace(page, menu=menu, alerts=() if refreshing else await alerts_of(ctx, rights))
+        zone = zone_named(session.zone)
+        alerts = () if refreshing else await alerts_of(ctx, rights)
+        page = replace(page, menu=menu, alerts=alerts, zone=zone or UTC, is_zone_chosen=zone is not None)
     fields = {} if request.method in READING else await _form(ctx, request, session, secret)
     return Visit(ctx=ctx, page=page, session=session, secret=secret, fields=fields, rights=rights)
 

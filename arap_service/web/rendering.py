@@ -8,7 +8,7 @@ in a wheel.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -18,8 +18,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
+from arap_service.domain.addresses import leads_of
 from arap_service.domain.visible import visible
-from arap_service.web import operation_words, words
+from arap_service.web import next_steps, operation_words, value_words, words
 from arap_service.web.alerts import Alert
 from arap_service.web.rights import MenuEntry
 
@@ -43,7 +44,8 @@ class Page:
     """What every template knows: where the desk is mounted, who reads, the token for forms, the time.
 
     `warning` says that this installation is not meant for real decisions, and why. `menu` holds what the reader may
-    open, `alerts` what he has to hear of as an operator.
+    open, `alerts` what he has to hear of as an operator. Times are shown by the clocks of `zone`; unless the reader has
+    chosen it, scripts show them by those of his machine.
     """
 
     root: str
@@ -52,6 +54,8 @@ class Page:
     person: str | None
     form_token: str
     warning: str | None
+    zone: tzinfo = UTC
+    is_zone_chosen: bool = False
     menu: tuple[MenuEntry, ...] = ()
     alerts: tuple[Alert, ...] = ()
 
@@ -98,12 +102,20 @@ def environment() -> Environment:
     engine.filters.update(
         {
             "absolute": words.absolute,
+            "after_approval": next_steps.after_approval,
+            "after_denial": next_steps.after_denial,
             "attempt": operation_words.attempt,
             "counted": words.counted,
             "delivery": operation_words.delivery,
             "disposition": words.disposition,
             "event": operation_words.event,
+            "folded": value_words.folded,
+            "gaps": value_words.gaps,
+            "grouped": value_words.grouped,
+            "instant": value_words.instant,
             "kind": operation_words.kind,
+            "lacks_zone": value_words.lacks_zone,
+            "leads": leads_of,
             "member": words.member,
             "members": words.members,
             "named": words.named,
@@ -116,9 +128,12 @@ def environment() -> Environment:
             "relative": words.relative,
             "remark": words.remark,
             "risk": words.risk,
+            "several_result": words.several_result,
             "span": words.span,
+            "standing": words.standing,
             "status": words.status,
             "trouble": operation_words.trouble,
+            "valued": words.valued,
             "vouching": words.vouching,
             "why_not": words.why_not,
         }

@@ -15,8 +15,9 @@ from starlette.responses import Response
 
 from arap_service.context import Context
 from arap_service.settings_login import LoginSettings
-from arap_service.store.database import WriteSession
-from arap_service.store.people_tables import WebSession
+from arap_service.store.database import ReadSession, WriteSession
+from arap_service.store.notices import preference_of
+from arap_service.store.people_tables import Person, WebSession
 from arap_service.store.sessions import (
     remove_stale_web_sessions,
     remove_web_session,
@@ -44,7 +45,7 @@ _SYSTEMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Who is logged in, and the token that his forms carry."""
+    """Who is logged in, and the token that his forms carry; `zone` is whose clocks he has chosen."""
 
     person_id: str
     name: str
@@ -55,6 +56,7 @@ class Session:
     method: str
     authenticated_at: datetime
     typed_sealed: bytes | None
+    zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,16 +119,33 @@ async def find(ctx: Context, secret: str | None, *, in_use: bool) -> Session | N
     if not secret:
         return None
     key, now, settings = digest(secret), ctx.clock(), ctx.settings.login
-    found = await ctx.database.read(lambda session: web_session(session, key))
+
+    def look(session: ReadSession) -> tuple[WebSession, Person, str | None] | None:
+        found = web_session(session, key)
+        if found is None:
+            return None
+        preference = preference_of(session, found[1].id)
+        return (*found, None if preference is None else preference.zone)
+
+    found = await ctx.database.read(look)
     if found is None:
         return None
-    row, person = found
+    row, person, zone = found
     if not is_good(row, settings=settings, now=now):
         return None
     if in_use and now - row.seen_at >= _TOUCH_AFTER:
         await ctx.database.write(lambda session: touch_web_session(session, key, at=now))
     return Session(
-        row.person_id, person.name, row.iss, row.sub, row.csrf, key, row.method, row.authenticated_at, row.typed_sealed
+        row.person_id,
+        person.name,
+        row.iss,
+        row.sub,
+        row.csrf,
+        key,
+        row.method,
+        row.authenticated_at,
+        row.typed_sealed,
+        zone,
     )
 
 

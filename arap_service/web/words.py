@@ -61,6 +61,34 @@ WHY_NOT: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+STANDING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "decided": "has decided",
+        "is_subject": "it is asked in their name",
+        "is_submitter": "has asked for it",
+        "is_actor": "takes part in it",
+    }
+)
+SEVERAL: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "recorded": "Your decision is recorded.",
+        "changed": "Not recorded: it changed after you chose it. Please look at it again.",
+        "ended": "Not recorded: it was settled or ran out of time before.",
+        "incomplete": "Not recorded: this one needs something else in the reason, or no time is left for it.",
+        "step_up_required": "Not recorded: it needs a fresh log-in. Please decide it by itself.",
+        "unknown": "Not recorded: it is decided on its own page, or is not there for you any more.",
+    }
+)
+KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "absent": "not there",
+        "number": "the number {}",
+        "text": "the text {}",
+        "yes-no": "{}",
+        "nothing": "nothing (null)",
+        "empty": "empty ({})",
+    }
+)
 _BUTTONS: Final[Mapping[str, str]] = MappingProxyType({"approve": "To approve", "deny": "To deny"})
 OUTCOME: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -97,7 +125,9 @@ def relative(moment: datetime, now: datetime) -> str:
 
 def absolute(moment: datetime) -> str:
     """Date and time to the minute with the zone that `moment` carries: `30 Apr 2026, 20:05 UTC`."""
-    return f"{moment.day} {moment:%b %Y, %H:%M} {moment.tzname()}"
+    zone = moment.tzname() or ""
+    # Some zones have no name of their own, only `+03`.
+    return f"{moment.day} {moment:%b %Y, %H:%M} {'UTC' if zone[:1] in {'+', '-'} else ''}{zone}"
 
 
 def status(value: str) -> str:
@@ -141,6 +171,21 @@ def disposition(value: str) -> str:
 def why_not(code: str) -> str:
     """Why the reader may not decide, in a sentence; text that is no code of ours is a sentence already."""
     return WHY_NOT.get(code, code if " " in code else "You may not decide this request.")
+
+
+def standing(code: str) -> str:
+    """How somebody stands to a request that he might decide; nothing for who may."""
+    return STANDING.get(code, "" if code == "free" else "may not decide it")
+
+
+def several_result(code: str) -> str:
+    """What became of one decision of several, in a sentence."""
+    return SEVERAL[code] if code in SEVERAL else f"Not recorded. {why_not(code)}"
+
+
+def valued(text: str, kind: str) -> str:
+    """A value where a text and a number, or nothing at all, have to be told apart."""
+    return KINDS[kind].format(text) if kind in KINDS else text
 
 
 def named(thing: object) -> str:

@@ -100,6 +100,10 @@ async def test_reviewer_sees_everything_that_a_decision_needs(world: World) -> N
         },
         reason_required=frozenset({"deny"}),
         may_propose=True,
+        policy_version=task.policy_version,
+        earlier=detail.earlier,  # other tests decide in this world as well; see test_beside.py for these two
+        deciders=detail.deciders,
+        decides_in="treasury",
     )
 
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from arap_service.domain.visible import is_hidden
 from arap_service.views import ArgumentView, HistoryView, RequestDetail, StepView, VoteView
 from arap_service.web.outcomes import outcome_of
-from arap_service.web.pages import Part
+from arap_service.web.pages import Part, Wanted
 from arap_service.web.rendering import asset_path, assets, render
 from tests.web.samples import APPROVED, DETAIL, IN_FORCE, PAGE, reported, request_values, row
 
+CHOICES: dict[str, dict[str, str]] = {"template": {}, "risk": {}, "step": {}, "due": {}}
 ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{7*7}}</pre>\u202egnp.exe\u200b\x1b[31m"
 
 
@@ -79,6 +80,7 @@ def request_page(detail: RequestDetail, **changes: Any) -> str:
 def queue_page(*, mixed: bool = False, **changes: Any) -> str:
     part = Part("For you", [row(**changes)], None, "", "", mixed=mixed)
     values = {"heading": "Requests", "show": "mine", "q": changes.get("effect", ""), "tabs": [], "live": None}
+    values |= {"wanted": Wanted("mine", "", None), "bare": "/desk", "choices": CHOICES}
     return bytes(render("queue.html", PAGE, parts=[part], **values).body).decode()
 
 
