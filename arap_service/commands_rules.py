@@ -52,7 +52,8 @@ def list_rules(
             page = await standing_rules.list_rules(ctx, caller, status=status, after=after)
             for rule in page.items:
                 until = "" if rule.expires_at is None else f" until {format_instant(rule.expires_at)}"
-                typer.echo(f"{rule.id}  {rule.status}{until}  used {rule.uses} times  {rule.effect}")
+                silent = "" if rule.suspended is None else f", silent: its {rule.suspended} may not do that any more"
+                typer.echo(f"{rule.id}  {rule.status}{silent}{until}  used {rule.uses} times  {rule.effect}")
                 typer.echo(f"    {rule.template_title}; for {rule.days} days; proposed by {rule.proposed_by}")
             after = page.next_cursor
             if after is None:

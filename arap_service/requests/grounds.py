@@ -35,7 +35,9 @@ class Grounds:
             return False
         key = (part.task.id, part.item, person.id, person.groups, person.identities)
         known = self.policy.appointing.remembers(who, key=key)  # without opening what is sealed
-        return known if known is not None else is_named_by(self.policy, who, self._asked(part), _told(person), key=key)
+        return (
+            known if known is not None else is_named_by(self.policy, who, self._asked(part), told_of(person), key=key)
+        )
 
     def _asked(self, part: Part) -> Question:
         seal = task_seal(part.task, self.ring)
@@ -49,5 +51,6 @@ def grounds_of(ctx: Context) -> Grounds:
     return Grounds(ctx.policy.current(), ctx.ring, ctx.clock())
 
 
-def _told(person: Person) -> Mapping[str, Any]:
+def told_of(person: Person) -> Mapping[str, Any]:
+    """What expressions over people are told of one."""
     return {"id": person.id, "groups": sorted(person.groups), "identities": sorted(person.identities)}

@@ -35,6 +35,7 @@ from arap_service.records import Part, task_seal, tuple_of
 from arap_service.requests.decisions import find_part, step_up_fault
 from arap_service.requests.endings import record
 from arap_service.requests.grounds import grounds_of
+from arap_service.requests.standing_makers import Maker, missing_maker
 from arap_service.requests.standing_voices import opened, widest
 from arap_service.requests.telling import effect_sentence, names_of_marks
 from arap_service.requests.voters import Decider, barred, barred_from_likes, board_of, decider_of, may_see
@@ -54,10 +55,12 @@ class RuleView:
     """One standing rule; `effect` is the sentence of the request that it was made of.
 
     `status` is proposed, active, expired or ended; `why_not` the code of the rule by which the reader may not confirm.
+    `suspended` says for whom an active one is silent: its proposer or confirmer, who may not do that any more.
     """
 
     id: str
     status: State
+    suspended: Maker | None
     template_id: str
     template_title: str
     effect: str
@@ -161,7 +164,7 @@ async def confirm_rule(ctx: Context, caller: Caller, rule_id: str) -> RuleView:
         if fault := step_up_fault(caller, decider, None if template is None else template.step_up, now=now):
             return fault
         days = min(rule.days, cap)
-        if not rules.confirm_rule(session, rule, by=decider.actor, at=now, days=days):
+        if not rules.confirm_rule(session, rule, by=decider.actor, via=caller.channel, at=now, days=days):
             return InvalidTaskState("The rule is no proposal any more.", current=rule.status)
         _note(session, rule, "rule_confirmed", decider.actor, {"days": days}, now=now)
         return None
@@ -334,6 +337,7 @@ def _view(ctx: Context, session: Session, caller: Caller, decider: Decider, rule
     return RuleView(
         id=rule.id,
         status=status,
+        suspended=None if status != "active" or template is None else missing_maker(ctx, session, rule, template),
         template_id=rule.template_id,
         template_title=rule.template_id if template is None else template.title,
         effect=about["effect"],

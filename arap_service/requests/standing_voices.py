@@ -1,8 +1,9 @@
 """The voices of standing rules in a request that is being made.
 
 Whether a rule covers it is judged like the scope of an approval, and its bound by the rules file of the moment. Who
-proposed or confirmed one is not served by it, whoever he has turned out to be since. A voice says yes and is weighed
-like that of an evaluator, so that whatever denies or holds wins. See `standing_rules.py`.
+proposed or confirmed one is not served by it, whoever he has turned out to be since; while one of them could not do so
+again it is silent (`standing_makers.py`). A voice says yes and is weighed like that of an evaluator, so that whatever
+denies or holds wins. See `standing_rules.py`.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from arap_service.domain.scopes import same_but
 from arap_service.domain.workflow import Evaluation
 from arap_service.protocol.canonical import Tuple4
 from arap_service.records import Part
+from arap_service.requests.standing_makers import Use, missing_maker
 from arap_service.requests.voters import facts_of, is_served
 from arap_service.sealed import RowSeal
 from arap_service.store import rules
@@ -54,6 +56,8 @@ def standing_voices(
     is_left = all(voice.decision == "approve" for voice in heard)
     for rule in found:
         if _is_capped(rule, template, now=now) or _is_for_its_makers(session, rule, part):
+            continue
+        if missing_maker(ctx, session, rule, template, Use(part, asked.question)) is not None:
             continue
         if _covers(ctx, rule, part, asked):
             if is_left and not rules.use_rule(session, rule.id, now=now):

@@ -52,6 +52,7 @@ class StandingRule(Row, table=True):
     proposed_at: datetime
     confirmed_by: str | None = None
     confirmed_at: datetime | None = None
+    confirmed_via: str | None = None  # desk, cli or api
     expires_at: datetime | None = None
     ended_by: str | None = None
     ended_at: datetime | None = None

@@ -53,12 +53,19 @@ def use_rule(session: WriteSession, rule_id: str, *, now: datetime) -> bool:
     return done.first() is not None
 
 
-def confirm_rule(session: WriteSession, rule: StandingRule, *, by: str, at: datetime, days: int) -> bool:
+def confirm_rule(session: WriteSession, rule: StandingRule, *, by: str, via: str, at: datetime, days: int) -> bool:
     """Proposed → active; whether it still was proposed."""
     done = session.execute(
         update(StandingRule)
         .where(col(StandingRule.id) == rule.id, col(StandingRule.status) == "proposed")
-        .values(status="active", confirmed_by=by, confirmed_at=at, days=days, expires_at=at + timedelta(days=days))
+        .values(
+            status="active",
+            confirmed_by=by,
+            confirmed_via=via,
+            confirmed_at=at,
+            days=days,
+            expires_at=at + timedelta(days=days),
+        )
         .returning(col(StandingRule.id))
     )
     return done.first() is not None

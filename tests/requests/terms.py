@@ -84,6 +84,7 @@ async def open_terms(
     folder: Path, database: str, clock: FakeClock, *, policy: str = TERMS, **settings: Any
 ) -> AsyncIterator[World]:
     """A world on a migrated database with the rules above."""
+    settings = {"desk": {"administrators": ["board"]}, **settings}
     given = settings_for(folder, database=database, policy=policy, **settings)
     async with service_context(given, clock=clock, outbound=Outbound(resolver=public)) as ctx:
         yield World(ctx, clock)

@@ -1,5 +1,7 @@
 """Standing rules: proposed from a decided request, confirmed by another person, a voice for a while, ended at once."""
 
+import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +22,9 @@ from arap_service.domain.errors import (
 )
 from arap_service.requests.delegations import Wanted, delegate
 from arap_service.requests.standing_rules import RuleView, confirm_rule, end_rule, list_rules, propose_rule
+from arap_service.store.database import WriteSession
 from arap_service.store.directory import add_identity
+from arap_service.store.people_tables import Membership, Person
 from tests.clock import START
 from tests.requests.world import DESK, GATE, READER, World, machine, person, question
 
@@ -299,3 +303,91 @@ async def test_lists_go_on_where_the_last_one_ended(terms: World) -> None:
     assert (await list_rules(terms.ctx, MO, status="active")).items == ()
     with pytest.raises(InvalidRequest):
         await list_rules(terms.ctx, MO, after="nonsense")
+
+
+def left(person_id: str, group: str) -> Callable[[WriteSession], None]:
+    """Somebody is no longer in a group."""
+    return lambda session: session.delete(session.get_one(Membership, (person_id, group, "local")))
+
+
+def gone(person_id: str, _: str) -> Callable[[WriteSession], None]:
+    """Somebody has been deactivated."""
+    return lambda session: setattr(session.get_one(Person, person_id), "active", False)
+
+
+@pytest.mark.parametrize("how", [left, gone])
+@pytest.mark.parametrize(("maker", "group", "said"), [("ann", "treasury", "proposer"), ("mo", "board", "confirmer")])
+async def test_rule_is_silent_while_one_of_its_makers_could_not_make_it_again(
+    terms: World, how: Callable[[str, str], Callable[[WriteSession], None]], maker: str, group: str, said: str
+) -> None:
+    """It comes back with him, if it has not run out by then, and nothing of it was counted meanwhile."""
+    rule = await in_force(terms)
+    assert rule.suspended is None
+    await terms.ctx.database.write(how(maker, group))
+    assert await asked_again(terms) == "pending"
+    [listed] = (await list_rules(terms.ctx, READER)).items
+    assert (listed.status, listed.suspended, listed.uses) == ("active", said, 0)
+
+    def back(session: WriteSession) -> None:
+        session.get_one(Person, maker).active = True
+        session.merge(Membership(person_id=maker, group_name=group))
+
+    await terms.ctx.database.write(back)
+    assert await asked_again(terms) == "approved"
+    assert (await list_rules(terms.ctx, READER)).items[0].suspended is None
+
+
+async def test_rule_of_a_deputy_is_silent_once_he_is_none_any_more(terms: World) -> None:
+    task_id = await approved(terms)
+    while_away = Wanted(person_id="ann", deputy_id="zoe", starts_at=START, ends_at=START + timedelta(days=1))
+    await delegate(terms.ctx, person("ann"), while_away)
+    proposed = await propose_rule(terms.ctx, person("zoe"), task_id)
+    await confirm_rule(terms.ctx, MO, proposed.id)
+    assert await asked_again(terms) == "approved"
+    terms.clock.advance(86_401)
+    assert await asked_again(terms) == "pending"
+    assert (await list_rules(terms.ctx, READER)).items[0].suspended == "proposer"
+
+
+async def test_who_is_named_by_a_relation_or_an_expression_stands_behind_a_rule_while_he_is(terms: World) -> None:
+    policy = terms.ctx.settings.policy_path
+    rule = await in_force(terms)
+
+    def named(step: str) -> None:
+        text = policy.read_text(encoding="utf-8")
+        now = re.sub(r"(  plain:\n(?:    .*\n)*?    steps: ).*", lambda found: f"{found[1]}[{step}]", text)
+        policy.write_text(now, encoding="utf-8")
+        assert terms.ctx.policy.refresh()
+
+    for step, status, suspended in (
+        ('{id: plain, title: P, who: \'person.id == "ann" && subject.id == "alice"\'}', "approved", None),
+        ('{id: plain, title: P, who: \'person.id == "ann" && subject.id == "bob"\'}', "pending", None),
+        ("{id: plain, title: P, relations: [{of: subject, is: manager}]}", "pending", None),
+        ("{id: plain, title: P, people: [bob]}", "pending", "proposer"),
+        ("{id: plain, title: P, people: [ann]}", "approved", None),
+    ):
+        named(step)
+        assert await asked_again(terms) == status, step
+        [listed] = (await list_rules(terms.ctx, READER)).items
+        assert (listed.id, listed.suspended) == (rule.id, suspended), step
+
+
+@pytest.mark.parametrize(
+    ("client_id", "suspended"), [("operator", None), ("resolver", "confirmer"), ("who", "confirmer")]
+)
+async def test_a_client_that_confirmed_has_to_have_its_right_still(
+    terms: World, client_id: str, suspended: str | None
+) -> None:
+    """Those of the built-in issuer stand in the configuration; `operator` has it there and the others have not."""
+    proposed = await propose_rule(terms.ctx, person("ann"), await approved(terms))
+    await confirm_rule(terms.ctx, machine(client_id, "admin"), proposed.id)
+    assert await asked_again(terms) == ("approved" if suspended is None else "pending")
+    assert (await list_rules(terms.ctx, READER)).items[0].suspended == suspended
+
+
+async def test_an_administrator_by_token_is_judged_by_what_is_known_of_him_here(terms: World) -> None:
+    proposed = await propose_rule(terms.ctx, person("ann"), await approved(terms))
+    await confirm_rule(terms.ctx, person("lea", scopes=ADMIN, channel="api"), proposed.id)
+    assert await asked_again(terms) == "approved"
+    await terms.ctx.database.write(gone("lea", ""))
+    assert await asked_again(terms) == "pending"
