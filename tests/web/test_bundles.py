@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from arap_service.context import Context
 from arap_service.store import items
 from tests.service import bearer, http
-from tests.web.desk import Browser, form_token
+from tests.web.desk import Browser, commit_request, form_token
 
 pytestmark = pytest.mark.anyio
 NAMES = ("git_commit", "wire_transfer", "send_mail")
@@ -201,3 +201,16 @@ async def test_the_requester_cannot_decide_any_item(app: FastAPI, context: Conte
     assert (await ada.post(f"/desk/requests/{task_id}/decision", sent)).status_code == 403
     assert statuses(context, task_id) == ["pending"] * 3
     await ada.client.aclose()
+
+
+async def test_who_comments_on_one_of_several_things_is_told_who_reads_it(
+    app: FastAPI, context: Context, grace: Browser
+) -> None:
+    """A comment belongs to the whole request: those who decide another part of it read it as well."""
+    page = await grace.get(f"/desk/requests/{await bundle(app, context)}")
+    told = re.search(r'<textarea id="comment"[^>]* aria-describedby="comment-hint"', page.text)
+    assert told is not None
+    assert "decides any part of this request reads it" in page.text
+    single = await grace.get(f"/desk/requests/{await commit_request(app, context)}")
+    assert 'id="comment"' in single.text
+    assert "comment-hint" not in single.text
