@@ -32,6 +32,7 @@ from arap_service import (
     logs,
 )
 from arap_service.command_line import DEFAULT_CONFIG, Config, fail, failing_clearly, writing
+from arap_service.conformance.command import conformance
 from arap_service.directory import add_account
 from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_schema
 from arap_service.key_file import load_ring
@@ -62,6 +63,7 @@ app.add_typer(commands_requests.app, name="requests")
 app.add_typer(commands_rules.rules_app, name="rules")
 app.add_typer(commands_rules.reviews_app, name="reviews")
 app.command("simulate")(commands_simulator.simulate)
+app.command("conformance")(conformance)
 commands_operation.install(app, policy)
 
 

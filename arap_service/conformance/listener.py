@@ -20,6 +20,7 @@ class Call:
 
     headers: Mapping[str, str]
     body: bytes
+    is_refused: bool = False
 
 
 @dataclass(slots=True)
@@ -28,7 +29,10 @@ class Listener:
 
     calls: list[Call] = field(default_factory=list)
     status: int = 204
-    refused: int = 0
+
+    def about(self, task_id: str) -> list[Call]:
+        """The calls that name a task; those about other tasks come from earlier checks, and late."""
+        return [call for call in list(self.calls) if task_id.encode() in call.body]
 
 
 @contextmanager
@@ -45,11 +49,7 @@ def listening(callbacks: Callbacks, folder: Path) -> Iterator[Listener]:
         def do_POST(self) -> None:
             length = min(int(self.headers.get("content-length") or 0), LARGEST)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            call = Call(headers, self.rfile.read(length))
-            if listener.status >= 300:
-                listener.refused += 1
-            else:
-                listener.calls.append(call)
+            listener.calls.append(Call(headers, self.rfile.read(length), listener.status >= 300))
             self.send_response(listener.status)
             self.send_header("content-length", "0")
             self.end_headers()

@@ -24,7 +24,6 @@ Progress = Callable[[Outcome], None]
 Http = Callable[[], AbstractAsyncContextManager[httpx2.AsyncClient]]
 MARKER_BYTES: Final = 6
 NO_BULK: Final = "no-bulk"
-PROBED: Final = ("id", "bulk", NO_BULK)
 
 
 class Unreachable(Exception):
@@ -142,8 +141,7 @@ class Run:
                 found |= {"forms", "catalogs"} if name == "catalog" else {"forms"}
         if not answer.is_success:
             return frozenset(found)
-        if "id" in wanted:
-            found |= await self._bound_by_id(trial)
+        found |= await self._bound_by_id(trial)
         if {"bulk", NO_BULK} & wanted:
             items = await trial.submit(*await bundle(trial))
             found.add("bulk" if items.is_success and (items.task or {}).get("items") is not None else NO_BULK)
@@ -177,7 +175,7 @@ class Run:
         exchanges: list[Exchange] = []
         if listener is not None:
             listener.calls.clear()
-            listener.status, listener.refused = 204, 0
+            listener.status = 204
         trial = self._trial(http, reading, exchanges, listener)
         seconds = self.hands.control.seconds.check
         outcome = await judged(check, lambda: check.run(trial), exchanges, seconds=seconds, clock=self.clock)

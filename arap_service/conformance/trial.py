@@ -12,7 +12,7 @@ from typing import Any, Final
 import anyio
 
 from arap_service.conformance.control import Control, Hands, Input
-from arap_service.conformance.listener import Listener
+from arap_service.conformance.listener import Call, Listener
 from arap_service.conformance.wire import Answer, NoAnswer, Wire
 from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
 
@@ -284,14 +284,15 @@ class Trial:
         """The status answer once the task is not pending any more."""
         return await self.until(task, lambda found: found["task"].get("status") != "pending", "at its end")
 
-    async def calls(self, at_least: int) -> None:
-        """Wait for callbacks; what is missing then is for the check to judge."""
+    async def called(self, task: Task) -> list[Call]:
+        """The callbacks about a task, once there is one; none if none comes in time."""
         listener = self.ear()
         with anyio.move_on_after(self.control.seconds.end):
             while True:
-                if len(listener.calls) + listener.refused >= at_least:
-                    return
+                if found := listener.about(task.id):
+                    return found
                 await anyio.sleep(0.05)
+        return []
 
     async def settle(self) -> None:
         """Give the service time to do what it must not."""

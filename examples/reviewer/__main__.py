@@ -14,7 +14,8 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
@@ -139,6 +140,7 @@ def main() -> int:
     """Parse the command line, prepare the folder and serve."""
     parser = argparse.ArgumentParser(prog="make serve-reviewer", description=__doc__)
     parser.add_argument("--port", type=int, default=8403, help="where the gate listens; 0 takes a free port")
+    parser.add_argument("--service-port", type=int, help="where the approval service listens as well; 0: a free port")
     parser.add_argument("--folder", type=Path, help="where everything lies; by default a temporary folder")
     parser.add_argument("--die-with-stdin", action="store_true", help="stop when standard input ends")
     options = parser.parse_args()
@@ -165,6 +167,8 @@ def main() -> int:
             print(error, file=sys.stderr)
             return 1
         _say(folder, port)
+        if options.service_port is not None:
+            stack.enter_context(_service(folder / "service", options.service_port))
         with suppress(KeyboardInterrupt):
             if options.die_with_stdin:
                 sys.stdin.buffer.read()
@@ -172,6 +176,18 @@ def main() -> int:
                 threading.Event().wait()
         control.shutdown()
     return 0
+
+
+@contextmanager
+def _service(folder: Path, port: int) -> Iterator[None]:
+    """The approval service as a process of its own, which says itself how it is tested."""
+    command = [sys.executable, "-m", "examples.reviewer.service", "--port", str(port), "--folder", str(folder)]
+    with subprocess.Popen([*command, "--die-with-stdin"], cwd=ROOT, stdin=subprocess.PIPE) as process:
+        try:
+            yield
+        finally:
+            if process.stdin is not None:
+                process.stdin.close()
 
 
 def _free_port() -> int:

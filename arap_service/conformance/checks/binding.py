@@ -168,7 +168,7 @@ async def own_key_is_refused(trial: Trial) -> None:
     GROUP,
     "When `denial.binding_token` is absent, the service MUST resolve or validate `denial.evaluation_id`",
     requirements=("ARS-13",),
-    profiles=("token", "id"),
+    profiles=("token",),
 )
 async def token_outranks_id(trial: Trial) -> None:
     """A broken token beside a good evaluation id: invalid_denial_binding."""
@@ -185,7 +185,6 @@ async def token_outranks_id(trial: Trial) -> None:
     "The Access Request Service MUST be able to resolve or validate `evaluation_id` before relying on it "
     "as denial-binding material.",
     requirements=("ARS-28",),
-    profiles=("id",),
 )
 async def unknown_evaluation(trial: Trial) -> None:
     """An evaluation id that nobody gave: invalid_denial_binding."""

@@ -77,12 +77,10 @@ async def callback_events_are_chosen(trial: Trial) -> None:
     await trial.ended(approved)
     await trial.do("deny", denied)
     await trial.ended(denied)
-    await trial.calls(1)
-    await trial.settle()
-    told = [_read(call).get("task", {}).get("id") for call in trial.ear().calls]
-    if denied.id not in told:
+    if not await trial.called(denied):
         raise NotRun("no call came for the event that was asked for")
-    if approved.id in told:
+    await trial.settle()
+    if trial.ear().about(approved.id):
         raise NotKept("an approval was told to somebody who asked for denials only")
 
 
@@ -129,10 +127,9 @@ async def callback_failure_changes_nothing(trial: Trial) -> None:
     task = await trial.open(change=_callback(trial))
     await trial.do("approve", task)
     await trial.ended(task)
-    await trial.calls(1)
-    await trial.settle()
-    if not trial.ear().refused:
+    if not await trial.called(task):
         raise NotRun("no call came")
+    await trial.settle()
     if (status := await trial.status(task)) != "approved":
         raise NotKept(f"after a receiver failed, the approved task is {status!r}")
 
@@ -153,8 +150,7 @@ async def _told(trial: Trial) -> tuple[Task, list[Call]]:
     task = await trial.open(change=_callback(trial))
     await trial.do("approve", task)
     await trial.ended(task)
-    await trial.calls(1)
-    return task, trial.ear().calls
+    return task, await trial.called(task)
 
 
 async def _refused(trial: Trial, url: str, what: str) -> None:

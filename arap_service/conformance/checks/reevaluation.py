@@ -205,10 +205,9 @@ async def expired_approval(trial: Trial) -> None:
     later = {**approval, "approved_until": (utc_now() + timedelta(days=1)).isoformat(timespec="seconds")}
     with anyio.move_on_after(trial.control.seconds.end):
         while True:
-            if (ends := instant(approval.get("approved_until"))) is None or ends <= utc_now():
+            if not await trial.permits(task.denial.question, approval=approval):
                 break
             await anyio.sleep(trial.control.seconds.poll)
-    await trial.settle()
     await _nothing(trial, task.denial.question, approval, "an approval that is over")
     await _nothing(trial, task.denial.question, later, "an approval that is over, with a later approved_until,")
 

@@ -136,7 +136,6 @@ async def errors_are_problems(trial: Trial) -> None:
     "not with `urn:openid:authzen:access-request:error:not_requestable`.",
     requirements=("ARS-12",),
     questions=("denied",),
-    profiles=("id",),
 )
 async def plain_denial_is_not_requestable(trial: Trial) -> None:
     """The evaluation id of a plain denial: not_requestable."""
@@ -151,7 +150,9 @@ async def plain_denial_is_not_requestable(trial: Trial) -> None:
     body["denial"] = {"evaluation_id": evaluation_id, "expires_at": model.offer.get("expires_at")}
     if "context" in asked:
         body["context"] = asked["context"]
-    refused(await trial.submit(model, body), "not_requestable", "a submission about a plain denial")
+    answer = await trial.submit(model, body)
+    if "id" in trial.profiles or answer.problem != "invalid_denial_binding":  # who takes tokens only knows no ids
+        refused(answer, "not_requestable", "a submission about a plain denial")
 
 
 @rule(
