@@ -81,8 +81,9 @@ serve-conformance: .venv/.demo ## serve the fixtures of the public MCP conforman
 	@$(RUN) -m examples.conformance_fixture --port $(or $(PORT),8402) $(if $(filter-out 0,$(DIE_WITH_STDIN)),--die-with-stdin)
 
 .PHONY: serve-reviewer
-serve-reviewer: .venv/.demo ## serve what the conformance suite for SEP-2848 is run against: PORT=8403, FOLDER=...
+serve-reviewer: .venv/.demo ## serve what the conformance suites are run against: PORT=8403, SERVICE_PORT=8405 for the service too, FOLDER=...
 	@exec $(RUN) -m examples.reviewer --port $(or $(PORT),8403) $(if $(FOLDER),--folder '$(FOLDER)') \
+		$(if $(SERVICE_PORT),--service-port $(SERVICE_PORT)) \
 		$(if $(filter-out 0,$(DIE_WITH_STDIN)),--die-with-stdin)
 
 .PHONY: simulator

@@ -28,6 +28,7 @@ from typing import Any, Final
 
 import yaml
 
+from arap_service.conformance.control import read_control as read_approvals_control
 from arap_service.directory import read_people
 from arap_service.domain.policy_load import load_policy
 from arap_service.policy_check import read_case
@@ -43,6 +44,7 @@ _LOADERS: Final[tuple[tuple[str, Callable[[Path], object]], ...]] = (
     (".case.yaml", lambda path: read_case(path.read_text(encoding="utf-8"))),
     (".rules.yaml", lambda path: load_policy(path.read_text(encoding="utf-8"))),
     ("people.yaml", read_people),
+    (".control.yaml", read_approvals_control),
     ("control.yaml", read_control),
     ("gate.yaml", load_gate),
     (".gate.yaml", load_gate),
