@@ -26,6 +26,7 @@ from arap_service.requests.creation import (
     hear,
     pending_end,
     remember,
+    searched_words,
     snapshot,
     submission_detail,
     task_of,
@@ -35,6 +36,7 @@ from arap_service.requests.endings import REQUESTS, record
 from arap_service.requests.intake import Bundle
 from arap_service.requests.steps import add_steps
 from arap_service.sealed import RowSeal
+from arap_service.store import queueing
 from arap_service.store.database import WriteSession
 from arap_service.store.item_tables import TaskItem
 from arap_service.store.tables import JtiUse, Task
@@ -48,6 +50,7 @@ def create_bundle(ctx: Context, session: WriteSession, bundle: Bundle, orders: S
     parts = [Part(task, _row(task, seal, order, item=item)) for item, order in enumerate(orders, start=1)]
     session.add_all(part.own for part in parts)
     session.flush()
+    queueing.add_words(session, task.id, searched_words(task, [part.row for part in parts if part.row is not None]))
     record(
         session,
         Part(task),

@@ -16,6 +16,7 @@ from arap_service.domain.actors import agent_of
 from arap_service.domain.callers import Caller
 from arap_service.domain.notices import NoticeKind
 from arap_service.domain.policy import Policy, Question, Template, effect_of, hear_evaluators
+from arap_service.domain.searching import reference_word, words_of
 from arap_service.domain.task import Approve, Deny, Event, Transition
 from arap_service.domain.workflow import Completed, Ended, Evaluation, Progress, progress
 from arap_service.protocol.arap import TaskStatus
@@ -30,8 +31,9 @@ from arap_service.requests.standing_voices import Asked, standing_voices
 from arap_service.requests.steps import add_steps
 from arap_service.requests.wishes import Wishes
 from arap_service.sealed import RowSeal
-from arap_service.store import submissions
+from arap_service.store import queueing, submissions
 from arap_service.store.database import WriteSession
+from arap_service.store.item_tables import TaskItem
 from arap_service.store.rows import add_rows
 from arap_service.store.tables import IdempotencyKey, JtiUse, Task, Vote
 
@@ -72,6 +74,7 @@ def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int
     session.add(task)
     session.flush()
     add_steps(session, part, order.template)
+    queueing.add_words(session, task.id, searched_words(task))
     # ARS-122: subject, resource, action, context, denial, requester and client, the sensitive ones as hashes.
     detail = {**submission_detail(part, order), "evaluators": len(evaluations)}
     record(session, part, "task_submitted", order.caller.principal, detail, now=order.now, is_first=True)
@@ -147,6 +150,12 @@ def task_of(ctx: Context, order: Order) -> tuple[Task, RowSeal]:
         **_sealed(order, seal),
     )
     return task, seal
+
+
+def searched_words(task: Task, rows: Sequence[TaskItem] = ()) -> tuple[str, ...]:
+    """By which words a request is found: those of columns that hold nothing secret, and of its own reference."""
+    names = (task.subject_id, task.resource_id, task.tool, task.server, task.agent, task.client_id)
+    return (reference_word(task.id), *words_of((*names, *(row.resource_id for row in rows))))
 
 
 def _searched(order: Order) -> dict[str, Any]:

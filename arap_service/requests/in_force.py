@@ -20,7 +20,7 @@ from arap_service.domain.visible import visible
 from arap_service.protocol.arap import parse_instant
 from arap_service.records import Part, task_seal
 from arap_service.requests.grounds import grounds_of
-from arap_service.requests.reading import MAX_TEXT, SEARCHED, items_by_task
+from arap_service.requests.reading import MAX_TEXT, items_by_task
 from arap_service.requests.telling import effect_sentence
 from arap_service.requests.voters import boards_of, decider_of, may_see
 from arap_service.store import approvals, items, tasks
@@ -31,6 +31,7 @@ from arap_service.views import Page
 Use = Literal["all", "unused", "used"]
 _MOST_LOOKS: Final = 20
 _KIND: Final = "in-force"
+SEARCHED: Final = (Task.subject_id, Task.resource_id, Task.tool, Task.server, Task.agent, Task.client_id, Task.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

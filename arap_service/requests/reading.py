@@ -17,15 +17,18 @@ from sqlmodel import Session, col
 from arap_service.context import Context
 from arap_service.domain.callers import Caller, Scope
 from arap_service.domain.errors import Forbidden, InvalidRequest
+from arap_service.domain.searching import fits, wanted_words
 from arap_service.domain.visible import visible
 from arap_service.protocol.arap import TaskStatus, format_instant, parse_instant
 from arap_service.protocol.canonical import strict_loads
 from arap_service.records import Part, task_seal
+from arap_service.requests.concerning import concerning
+from arap_service.requests.creation import searched_words
 from arap_service.requests.details import RISKS, visible_items, why_not
 from arap_service.requests.grounds import grounds_of
 from arap_service.requests.telling import bundle_sentence, effect_sentence
 from arap_service.requests.voters import Board, Decider, boards_of, decider_of, may_see
-from arap_service.store import items, tasks
+from arap_service.store import items, queueing, tasks
 from arap_service.store.item_tables import TaskItem
 from arap_service.store.tables import Task
 from arap_service.views import Page, QueueFilter, QueueRow
@@ -34,7 +37,6 @@ MAX_LIMIT: Final = 200
 MAX_TEXT: Final = 200
 _MOST_LOOKS: Final = 20
 _LOOK: Final = 500
-SEARCHED: Final = (Task.subject_id, Task.resource_id, Task.tool, Task.server, Task.agent, Task.client_id, Task.id)
 
 Place = tuple[datetime, str]
 
@@ -75,9 +77,14 @@ def _by_deadline(wanted: QueueFilter) -> bool:
 def _page(ctx: Context, session: Session, caller: Caller, wanted: QueueFilter, after: Place | None) -> Page[QueueRow]:
     now = ctx.clock()
     decider = decider_of(session, caller, grounds_of(ctx))
-    conditions = _conditions(caller, wanted, decider, now=now)
+    words = None if wanted.q is None else wanted_words(wanted.q)
+    if words is not None and not words:
+        return Page((), None)
+    few = None if words is None else queueing.few_with_words(session, words)
+    conditions = [*_conditions(session, caller, wanted, decider, now=now), *_named(few)]
     by_deadline = _by_deadline(wanted)
-    reader, rows = _Reader(caller, decider, wanted.mine, wanted.risk), list[QueueRow]()
+    on_the_way = words if few is None else None
+    reader, rows = _Reader(caller, decider, wanted.mine, wanted.risk, on_the_way), list[QueueRow]()
     most = wanted.limit
     for _ in range(_MOST_LOOKS):
         found = tasks.queue_page(
@@ -118,6 +125,7 @@ class _Reader:
     decider: Decider
     is_mine: bool  # whether he wants only what he may decide
     risk: str | None = None  # whether he wants only what has this risk
+    words: Sequence[str] | None = None  # what he searches for, where that is tested on the way
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +143,18 @@ class _Line:
         return visible_items(self.task, self.rows, self.board, reader.caller, reader.decider)
 
 
+def _named(ids: Sequence[str] | None) -> Sequence[ColumnElement[bool]]:
+    return () if ids is None else (col(Task.id).in_(ids),)
+
+
 def _conditions(
-    caller: Caller, wanted: QueueFilter, decider: Decider, *, now: datetime
+    session: Session, caller: Caller, wanted: QueueFilter, decider: Decider, *, now: datetime
 ) -> Sequence[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = [col(Task.expires_at) > now]
     if wanted.mine:
         conditions += [col(Task.status) == TaskStatus.PENDING, col(Task.pending_until) > now]
     if wanted.mine or not caller.may(Scope.APPROVAL_READ):
-        conditions.append(tasks.is_voiced_by(decider.chances, in_open_steps=wanted.mine))
+        conditions.append(concerning(session, decider, wanted, now=now))
     if wanted.status is not None:
         conditions.append(col(Task.status) == wanted.status)
     if wanted.template is not None:
@@ -155,15 +167,14 @@ def _conditions(
         conditions.append(tasks.has_open_step(wanted.step))
     if wanted.due_before is not None:
         conditions.append(col(Task.pending_until) <= wanted.due_before)
-    if wanted.q:
-        named = (col(column).icontains(wanted.q, autoescape=True) for column in SEARCHED)
-        conditions.append(or_(*named, items.has_item_named(wanted.q)))
     return conditions
 
 
 def _row(ctx: Context, line: _Line, reader: _Reader, *, now: datetime) -> QueueRow | None:
     """The line of a request, None when it is not for the reader: what the database cannot tell alone."""
     task, parts = line.task, line.parts(reader)
+    if reader.words is not None and not fits(searched_words(task, line.rows), reader.words):
+        return None
     if not may_see(reader.caller, line.board, reader.decider):
         return None
     refusals = [why_not(reader.caller, part, line.board.of(part.item), reader.decider, now=now) for part in parts]

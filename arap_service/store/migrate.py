@@ -28,10 +28,11 @@ import arap_service.store.notice_tables
 import arap_service.store.people_tables
 import arap_service.store.review_tables
 import arap_service.store.rule_tables
+import arap_service.store.search_tables
 import arap_service.store.step_tables
 from alembic import command
 from arap_service.store.database import StoreUnavailable, parse_url, patience, prepare_file, unavailable, use_wal
-from arap_service.store.tables import Row
+from arap_service.store.tables import ONLY_ON, Row
 
 VERSION_TABLE: Final = "service_version"
 _LOCK: Final = 0x61726170  # one number for all releases: whoever migrates holds this advisory lock
@@ -88,6 +89,8 @@ def _context(connection: Connection) -> MigrationContext:
     ours: dict[str, Any] = {
         "version_table": VERSION_TABLE,
         "include_name": lambda name, kind, _: kind != "table" or name in Row.metadata.tables,
+        "include_object": lambda item, _name, kind, *_: kind != "index"
+        or item.info.get(ONLY_ON, connection.dialect.name) == connection.dialect.name,
     }
     return MigrationContext.configure(connection, opts=ours)
 

@@ -22,6 +22,8 @@ NAMING: Final = {
     "pk": "pk_%(table_name)s",
 }
 
+ONLY_ON: Final = "only_on"
+"""In `info`: the one engine that an index is made on."""
 JSON_OR_NULL: Final = JSON(none_as_null=True)
 _ZERO: Final = {"server_default": text("0")}
 
@@ -189,6 +191,7 @@ class StepState(Row, table=True):
     __table_args__ = (
         _one_of("status", "waiting", "completed", "ended"),
         CheckConstraint("quorum >= 1 AND veto >= 1", name="counts"),
+        _index_where("ix_step_state_who", "task_id", where="who IS NOT NULL AND status = 'waiting'"),
     )
 
     task_id: str = Field(primary_key=True, foreign_key="task.id", ondelete="CASCADE")

@@ -4,7 +4,7 @@ A transition names the version and the status that its decider has seen and retu
 else was faster. Nothing is decided here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -45,6 +45,11 @@ def find_task(session: Session, task_id: str, *, for_update: bool = False) -> Ta
     # Not the stronger lock: that would also wait for rows that merely refer to the task.
     lock = {"key_share": True} if for_update else None
     return session.get(Task, task_id, with_for_update=lock) if is_storable(task_id) else None
+
+
+def these(session: Session, task_ids: Collection[str]) -> Sequence[Task]:
+    """The tasks with these ids."""
+    return session.exec(select_rows(Task).where(col(Task.id).in_(task_ids))).all()
 
 
 def find_tombstone(session: Session, task_id: str) -> Tombstone | None:

@@ -111,7 +111,7 @@ async def test_pages_skip_what_is_not_mine_without_losing_what_is(world: World) 
 
 
 async def test_selections_narrow_the_list(world: World) -> None:
-    """By status, template, subject and free text; text is text, not a pattern."""
+    """By status, template, subject and beginnings of words; text is text, not a pattern."""
     transfer, merge = await several(world, ["wire_transfer", "merge"])
     other = await world.submit(await world.body(question(subject="carol_100%", agent="Robo")))
     await world.decide(transfer, decision="deny")
@@ -123,8 +123,12 @@ async def test_selections_narrow_the_list(world: World) -> None:
         ({"subject": "carol_100%"}, [other_id]),
         ({"q": "MERGE"}, [merge]),
         ({"q": "robo"}, [other_id]),
-        ({"q": "l_1"}, [other_id]),
-        ({"q": "%"}, [other_id]),
+        ({"q": "carol_1"}, [other_id]),
+        ({"q": "1 CAR"}, [other_id]),
+        ({"q": "arol"}, []),
+        ({"q": "%"}, []),
+        ({"q": "carol*"}, [other_id]),
+        ({"q": '" OR "'}, []),
         ({"q": merge}, [merge]),
         ({"q": "nowhere"}, []),
         ({"q": "alice", "status": "pending"}, [merge]),
