@@ -51,6 +51,22 @@ async def changed_resource(trial: Trial) -> None:
 
 
 @rule(
+    "changed-action",
+    GROUP,
+    "An Access Request whose denial binding does not cover the submitted Subject, Resource, Action, and "
+    "authorization-relevant Context (for every item when `items` is present) MUST be rejected with "
+    "`urn:openid:authzen:access-request:error:invalid_denial_binding`.",
+    requirements=("ARS-20",),
+)
+async def changed_action(trial: Trial) -> None:
+    """Another action: invalid_denial_binding, no task."""
+    denial = await trial.denied()
+    body = denial.body()
+    body["action"] = {**body["action"], "name": f"{body['action'].get('name')}-other"}
+    refused(await trial.submit(denial, body), BINDING, "another action")
+
+
+@rule(
     "changed-context",
     GROUP,
     "Submission-time augmentations MUST NOT change or remove authorization-relevant context from the "
@@ -173,9 +189,10 @@ async def own_key_is_refused(trial: Trial) -> None:
 async def token_outranks_id(trial: Trial) -> None:
     """A broken token beside a good evaluation id: invalid_denial_binding."""
     denial, token, _ = await _signed(trial)
-    broken = _with(denial, jose.with_other_signature(token))
-    if "evaluation_id" not in broken["denial"]:
+    if denial.evaluation_id is None:
         raise NotApplicable("the denial has no evaluation_id")
+    broken = _with(denial, jose.with_other_signature(token))
+    broken["denial"]["evaluation_id"] = denial.evaluation_id
     refused(await trial.submit(denial, broken), BINDING, "a broken token beside a good evaluation_id")
 
 
@@ -274,7 +291,9 @@ async def _signed(trial: Trial) -> tuple[Denial, str, Json]:
 
 
 def _with(denial: Denial, token: str) -> Json:
+    """A submission that rests on this token alone; what stands beside it is another check's question."""
     body = denial.body()
+    body["denial"].pop("evaluation_id", None)
     body["denial"]["binding_token"] = token
     return body
 
@@ -305,6 +324,7 @@ def _exchanged(value: Any, other: Any) -> Any:
 CHECKS: Final[tuple[Check, ...]] = (
     changed_subject,
     changed_resource,
+    changed_action,
     changed_context,
     changed_properties,
     values_have_types,

@@ -94,6 +94,23 @@ async def approval_of_another_resource(trial: Trial) -> None:
 
 
 @rule(
+    "approval-of-another-action",
+    GROUP,
+    "The PDP MUST verify that the approval reference presented in `context.approval` is applicable to the "
+    "authenticated caller or requester, current Subject, Resource, Action, relevant Context, approval "
+    "scope, and approval expiry.",
+    requirements=("PDP-61", "PDP-67"),
+    verbs=("approve",),
+)
+async def approval_of_another_action(trial: Trial) -> None:
+    """The approval permits no other action."""
+    task, approval = await _approved(trial)
+    other = deepcopy(task.denial.question)
+    other["action"]["name"] = f"{other['action'].get('name')}-other"
+    await _nothing(trial, other, approval, "another action")
+
+
+@rule(
     "approval-in-another-context",
     GROUP,
     "The PDP MUST verify that the approval reference presented in `context.approval` is applicable to the "
@@ -358,6 +375,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     permit_says_how_long,
     approval_of_another_subject,
     approval_of_another_resource,
+    approval_of_another_action,
     approval_in_another_context,
     approval_of_another_caller,
     unknown_approval,
