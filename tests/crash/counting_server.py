@@ -52,5 +52,10 @@ def _append(path: Path, line: str) -> None:
         os.close(descriptor)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serve the folder that the command line names."""
     serve(Path(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

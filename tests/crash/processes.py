@@ -19,6 +19,7 @@ from types import MappingProxyType
 import anyio
 import httpx2
 
+from tests.crash.nursery import Nursed, Nursery
 from tests.patience import pause, pause_now
 
 PATIENCE_SECONDS = 90.0
@@ -86,7 +87,7 @@ def locked(url: str) -> Iterator[None]:
 
 @dataclass
 class Server:
-    """One server of the story; its log grows over all its lives."""
+    """One server of the story; its log grows over all its lives. With a nursery a life begins as a fork."""
 
     name: str
     command: Sequence[str]
@@ -94,7 +95,8 @@ class Server:
     port: int
     ready_path: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    nursery: Nursery | None = None
+    process: subprocess.Popen[bytes] | Nursed | None = field(default=None, init=False)
     is_frozen: bool = field(default=False, init=False)
 
     @property
@@ -110,6 +112,9 @@ class Server:
         """Start it; `changes` are more environment variables for this life."""
         assert self.process is None, f"{self.name} runs already"
         with self.log.open("ab") as sink:
+            if self.nursery is not None:
+                self.process = self.nursery.start(self.command, environment=self.surroundings(changes), log=sink)
+                return
             self.process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.PIPE,

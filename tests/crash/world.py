@@ -5,6 +5,7 @@ the published clients, and do what clients do when a connection breaks: try agai
 """
 
 import fcntl
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ from arap_service.store.database import Database
 from examples.demo.world import RESOLVER, Cast, World, command, gate_settings, write_service
 from mcp_gate.client import CreatedTask, TaskRecord, TaskRecords, TasksExtension, TaskState
 from tests.crash.counting_server import ALIVE, BEGUN, EFFECTS, HELD
+from tests.crash.nursery import Nursery
 from tests.crash.processes import NO_CHANGES, Server, lasting_port, until
 from tests.patience import pause
 
@@ -63,6 +65,8 @@ templates:
 """
 CALL: dict[str, Any] = {"to": "acct-991", "amount": 50_000}
 SERVICE_DATABASE, GATE_DATABASE = "ARAP_DATABASE", "MCP_GATE_DATABASE"
+# Nothing here is spoken over TLS, and reading the authorities of the machine would be most of what a connection costs.
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 # What a broken connection looks like to a client: its own name for it, or that of any layer below.
 BROKEN = (OSError, httpx2.HTTPError, MCPError, anyio.ClosedResourceError, anyio.EndOfStream, TimeoutError)
 
@@ -106,7 +110,7 @@ class Story:
         address = f"http://127.0.0.1:{(gate or self._alive()).port}/mcp"
         extension = TasksExtension(records=self.records, server=self.world.mcp)
         async with (
-            httpx2.AsyncClient(auth=self._agent, timeout=self.attempt_seconds, trust_env=False) as http,
+            httpx2.AsyncClient(auth=self._agent, timeout=self.attempt_seconds, trust_env=False, verify=NO_TLS) as http,
             Client(streamable_http_client(address, http_client=http), extensions=[extension]) as client,
         ):
             yield client, extension
@@ -173,15 +177,15 @@ class Story:
     async def approve(self, count: int = 1) -> None:
         """Approve what turns up, until `count` requests are known to have been approved."""
         decided: set[str] = set()
-        while len(decided) < count:
-            try:
-                async with self.resolver() as resolver:
+        async with self.resolver() as resolver:
+            while len(decided) < count:
+                try:
                     async for row in resolver.queue(status="pending", mine=True):
                         await resolver.decide(row["id"], "approve", version=row["version"])
                     decided |= {row["id"] async for row in resolver.queue(status="approved")}
-            except (Unavailable, Conflict, httpx2.HTTPError) as error:
-                self.failures.append(repr(error))
-            await pause()
+                except (Unavailable, Conflict, httpx2.HTTPError) as error:
+                    self.failures.append(repr(error))
+                await pause()
 
     async def requests(self) -> list[dict[str, Any]]:
         """Every request that the service holds, in full."""
@@ -280,16 +284,13 @@ async def _give_up_on(gate: Server, patience: anyio.CancelScope) -> None:
     patience.deadline = anyio.current_time()
 
 
-def invent(folder: Path, *, service_database: str, gate_database: str) -> Story:
+def invent(folder: Path, *, service_database: str, gate_database: str, nursery: Nursery | None = None) -> Story:
     """A story in `folder`, written down and not yet begun."""
     world = replace(World.invent(folder, CAST), service_port=lasting_port(), gate_port=lasting_port())
     write_service(world, RULES)
     settings = gate_settings(world, server_name="crash")
-    upstream = {
-        "command": sys.executable,
-        "args": ["-m", "tests.crash.counting_server", str(folder)],
-        "cwd": str(ROOT),
-    }
+    counting = {"command": sys.executable, "args": ["-m", "tests.crash.counting_server", str(folder)]}
+    upstream = {**(counting if nursery is None else nursery.behind(folder)), "cwd": str(ROOT)}
     limits = {"poll_interval_seconds": 0.1, "execution_seconds": 20}
     changes = {"upstream": upstream, "limits": limits}
     gate_file = world.write("gate.yaml", {**settings, **changes})
@@ -305,18 +306,19 @@ def invent(folder: Path, *, service_database: str, gate_database: str) -> Story:
             "ARAP_LIMITS__POLL_SECONDS": "1",
             "ARAP_LIMITS__CALLBACK_TIMEOUT_SECONDS": "2",
         },
+        nursery,
     )
     port = lasting_port()
     other_file = world.write("other.yaml", {**settings, **changes, "front": {"http": f"127.0.0.1:{port}"}})
-    gate = _gate("gate", gate_file, world.gate_port, gate_database)
-    return Story(world, service, gate, _gate("other", other_file, port, gate_database))
+    gate = _gate("gate", gate_file, world.gate_port, gate_database, nursery)
+    return Story(world, service, gate, _gate("other", other_file, port, gate_database, nursery))
 
 
-def _gate(name: str, config: Path, port: int, database: str) -> Server:
+def _gate(name: str, config: Path, port: int, database: str, nursery: Nursery | None) -> Server:
     # Without a file there is no lock to tell that a claim's holder is dead; the name of the instance is.
     environment = {GATE_DATABASE: database} | ({} if database.startswith("sqlite") else {"MCP_GATE_INSTANCE": name})
     arguments = [command("mcp-gate"), "proxy", "--config", str(config), "--die-with-stdin"]
-    return Server(name, arguments, config, port, "/healthz", environment)
+    return Server(name, arguments, config, port, "/healthz", environment, nursery)
 
 
 @asynccontextmanager

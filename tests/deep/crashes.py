@@ -4,6 +4,7 @@ Each run is one fault at one passage of one point on one engine. In the first ru
 known; in the others several calls are under way, and each must have run at most once, and once if so it was said.
 """
 
+import sys
 import tempfile
 import time
 import traceback
@@ -23,7 +24,9 @@ import httpx2
 from arap_service.client import Conflict, Unavailable
 from arap_service.store.migrate import upgrade
 from mcp_gate.client import Disposition
+from mcp_gate.migrate import upgrade as upgrade_gate
 from tests.crash.faults import EXECUTED, FAULTS, FROZEN, UNKNOWN, Trouble, befall, end_of, ends_as_it_must, surroundings
+from tests.crash.nursery import Nursery, nursery
 from tests.crash.world import GATE_DATABASE, Story, explain, invent
 from tests.databases import KINDS, Databases, Kind
 from tests.patience import pause
@@ -72,7 +75,9 @@ def crash_runs(seed: int, *, most: int, minutes: float, jobs: int) -> list[Run]:
         (folder / "databases").mkdir()
         databases = Databases(folder / "databases")
         stack.callback(databases.close)
-        storm = Storm(seed, databases, folder, most=most, until=time.monotonic() + 60 * minutes)
+        # Most of a run is the start of its servers, and most of that are imports.
+        forks = stack.enter_context(nursery(folder)) if sys.platform == "linux" else None
+        storm = Storm(seed, databases, folder, nursery=forks, most=most, until=time.monotonic() + 60 * minutes)
         anyio.run(storm.rage, jobs)
         return storm.runs
 
@@ -80,11 +85,14 @@ def crash_runs(seed: int, *, most: int, minutes: float, jobs: int) -> list[Run]:
 class Storm:
     """The runs of one seed."""
 
-    def __init__(self, seed: int, databases: Databases, folder: Path, *, most: int, until: float) -> None:
+    def __init__(
+        self, seed: int, databases: Databases, folder: Path, *, nursery: Nursery | None, most: int, until: float
+    ) -> None:
         self.runs: list[Run] = []
         self._seed = seed
         self._databases = databases
         self._folder = folder
+        self._nursery = nursery
         self._most = most
         self._until = until
         self._numbers = count(1)
@@ -125,7 +133,10 @@ class Storm:
     def _story(self, kind: Kind) -> Story:
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         service = self._databases.copy_of(kind, "service", upgrade)
-        return invent(folder, service_database=service, gate_database=self._databases.empty(kind))
+        return invent(folder, service_database=service, gate_database=self._gate_database(kind), nursery=self._nursery)
+
+    def _gate_database(self, kind: Kind) -> str:
+        return self._databases.copy_of(kind, "gate", upgrade_gate)
 
     async def _alone(self, kind: Kind, trouble: Trouble) -> dict[str, Any]:
         """One call, whose end is known."""
@@ -153,7 +164,7 @@ class Storm:
         return True
 
     async def _by_chance(self, story: Story, kind: Kind, chance: Random) -> None:
-        story.gate.environment = {**story.gate.environment, GATE_DATABASE: self._databases.empty(kind)}
+        story.gate.environment = {**story.gate.environment, GATE_DATABASE: self._gate_database(kind)}
         story.other.environment = {**story.other.environment, GATE_DATABASE: story.gate.environment[GATE_DATABASE]}
         story.agents.clear()
         crowd = [story.another(next(self._amounts)) for _ in range(chance.randint(2, MOST_CALLS))]
@@ -209,14 +220,14 @@ async def _die(story: Story, passage: str, chance: Random, finish: Callable[[], 
 
 async def approve_all(story: Story) -> None:
     """Approve whatever turns up, until cancelled."""
-    while True:
-        try:
-            async with story.resolver() as resolver:
+    async with story.resolver() as resolver:
+        while True:
+            try:
                 async for row in resolver.queue(status="pending", mine=True):
                     await resolver.decide(row["id"], "approve", version=row["version"])
-        except (Unavailable, Conflict, httpx2.HTTPError) as error:
-            story.failures.append(repr(error))
-        await pause()
+            except (Unavailable, Conflict, httpx2.HTTPError) as error:
+                story.failures.append(repr(error))
+            await pause()
 
 
 def _fields(run: Run) -> dict[str, Any]:
