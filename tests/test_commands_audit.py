@@ -12,6 +12,7 @@ from sqlalchemy import delete
 from sqlmodel import col
 from typer.testing import CliRunner, Result
 
+from arap_service import audit
 from arap_service.cli import app
 from arap_service.settings import Settings
 from arap_service.store.database import Database
@@ -185,3 +186,30 @@ def test_export_is_written_to_no_file_that_was_put_in_its_way(config: Path, tmp_
     succeeded("export", "--reveal", str(target), "-c", str(config))
     assert (target.stat().st_mode & 0o777, bait.read_text()) == (0o600, "")
     assert not list(tmp_path.glob(".audit*"))
+
+
+def test_an_id_that_two_decision_points_gave_is_shown_for_the_one_that_is_named(
+    config: Path, tmp_path: Path, clock: FakeClock
+) -> None:
+    evaluation_id = (tmp_path / "evaluation").read_text()
+    foreign = {"denial": {"iss": "https://north.example"}}
+    database = Database.open(yaml.safe_load(config.read_text())["database"])
+    database.write_now(
+        lambda session: audit.append(
+            session,
+            "task_north",
+            kind="task_submitted",
+            actor="gate",
+            detail=foreign,
+            now=clock(),
+            evaluation_id=evaluation_id,
+        )
+    )
+    database.close()
+    assert {IDENTIFIER, "https://north.example"} <= {
+        line.removeprefix("arap: ") for line in failed("show", evaluation_id, "-c", str(config)).splitlines()
+    }
+    ours = succeeded("show", evaluation_id, "-c", str(config), "--json", "--issuer", IDENTIFIER)
+    theirs = succeeded("show", evaluation_id, "-c", str(config), "--json", "--issuer", "https://north.example")
+    assert "task_north" not in ours
+    assert {json.loads(line)["chain"] for line in theirs.splitlines()} == {"task_north"}

@@ -72,7 +72,7 @@ async def audit_page(request: Request) -> Response:
     since, until = moment_of(wanted.since), moment_of(wanted.until)
     issuers = await reading.issuers_of(asked.ctx, asked.caller, wanted.evaluation) if wanted.evaluation else ()
     is_unclear = len(issuers) > 1 and not wanted.issuer and not wanted.request
-    found = Page[EntryView]((), None)
+    found: Page[EntryView] = Page((), None)
     if not is_unclear:
         found = await _found(asked, wanted, since, until, cursor_of(request))
     more = wanted.href(asked.page.root + _PATH, cursor=found.next_cursor) if found.next_cursor else None

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from fastapi import FastAPI
 
+from arap_service import audit
 from arap_service.auditing import trail
 from arap_service.auditing.checkpoints import notary_of
 from arap_service.auditing.export import issuer_of, static_issuers, verify_lines
@@ -156,3 +157,29 @@ async def test_what_nobody_signs_for_too_long_is_told_to_operators(
         assert "nobody has signed it for too long" in (await oscar.get("/desk")).text
         await notary_of(context).sign()
         assert "nobody has signed it" not in (await oscar.get("/desk")).text
+
+
+async def test_an_evaluation_of_several_systems_is_asked_back_about(context: Context) -> None:
+    """One that another decision point gave the same id is told apart before anything is shown."""
+
+    def work(session: WriteSession) -> None:
+        for chain, issuer in (("first-chain", None), ("other-chain", "https://north.example")):
+            audit.append(
+                session,
+                chain,
+                kind="task_submitted",
+                actor="gate",
+                detail={"denial": {"iss": issuer}},
+                now=context.clock(),
+                evaluation_id="ev_1",
+            )
+
+    context.database.write_now(work)
+    async with member(context, "audrey") as audrey:
+        unclear = (await audrey.get("/desk/audit?evaluation=ev_1")).text
+        assert "Whose evaluation?" in unclear
+        assert "first-chain" not in unclear
+        link = re.findall(r'<li><a href="([^"]+)">https://north.example</a>', unclear)[0].replace("&amp;", "&")
+        found = (await audrey.get(link)).text
+    assert "other-chain" in found
+    assert "first-chain" not in found
