@@ -45,7 +45,7 @@ Status = Literal["pending", "approved", "denied", "expired", "cancelled", "faile
 
 
 class Narrowing(Body):
-    """What of a widened scope stays wide: none of it for exactly what was asked."""
+    """What of a widened scope stays wide; without it an approval is for exactly what was asked."""
 
     may_vary: Annotated[list[Annotated[str, Field(max_length=255)]], Field(max_length=20)]
 

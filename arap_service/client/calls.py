@@ -40,11 +40,16 @@ class Call:
 
 def queue(cursor: str | None, filters: Mapping[str, str | int | bool | None]) -> Call:
     """A page of the queue."""
+    return listing("requests", cursor, filters)
+
+
+def listing(what: str, cursor: str | None, filters: Mapping[str, str | int | bool | None]) -> Call:
+    """A page of a list."""
     params: dict[str, str | int] = {}
     for name, value in {**filters, "cursor": cursor}.items():
         if value is not None:
             params[name] = str(value).lower() if isinstance(value, bool) else value
-    return Call("GET", "/requests", params)
+    return Call("GET", f"/{what}", params)
 
 
 def wait(after: str | None, seconds: int) -> Call:
@@ -87,6 +92,19 @@ def revoke(approval_id: str, reason: str) -> Call:
 def say(request_id: str, what: str, body: Document | None = None) -> Call:
     """Something said about a request."""
     return Call("POST", f"/requests/{quote(request_id, safe='')}/{what}", body=body)
+
+
+def propose(request_id: str, item: int | None, may_vary: Sequence[str], days: int | None) -> Call:
+    """The proposal of a standing rule; not repeatable, since each is one more."""
+    body: Document = {"may_vary": list(may_vary)}
+    body |= {} if item is None else {"item": item}
+    body |= {} if days is None else {"days": days}
+    return say(request_id, "standing-rules", body)
+
+
+def change(what: str, name: str, action: str, body: Document | None = None) -> Call:
+    """Something done to one member of a list."""
+    return Call("POST", f"/{what}/{quote(name, safe='')}/{action}", body=body)
 
 
 def question(request_id: str, message: str, schema: Mapping[str, Any] | None) -> Call:

@@ -17,6 +17,7 @@ import httpx2
 import stamina
 
 from arap_service.client import calls
+from arap_service.client.afterwards import Afterwards, AsyncAfterwards
 from arap_service.client.calls import Call, Decision, Document
 from arap_service.client.streams import Place
 
@@ -70,7 +71,7 @@ def _options(base: str) -> dict[str, Any]:
     return {"base_url": base.rstrip("/") + "/resolver/v1", "follow_redirects": False, "timeout": 10.0}
 
 
-class Resolver:
+class Resolver(Afterwards):
     """A synchronous client of the resolver API of the service at `identifier`."""
 
     def __init__(self, identifier: str, *, auth: httpx2.Auth, transport: httpx2.BaseTransport | None = None) -> None:
@@ -134,9 +135,9 @@ class Resolver:
     ) -> Document:
         """Vote on the request as it was seen at `version`; returns its new state.
 
-        A bundle is decided item by item: `item` and `version` are those of one of its `items`. `may_vary` narrows a
-        scope that the template widened to these members; an empty one approves exactly what was asked. A denial
-        may say with which `proposed_arguments` the agent could call anew.
+        A bundle is decided item by item: `item` and `version` are those of one of its `items`. An approval is for
+        exactly what was asked; `may_vary` names what may vary beyond it of a scope that the template widened. A
+        denial may say with which `proposed_arguments` the agent could call anew.
 
         Raises:
             Conflict: It has changed since, or has ended.
@@ -228,7 +229,7 @@ class Resolver:
         raise Unavailable("no attempt was made")
 
 
-class AsyncResolver:
+class AsyncResolver(AsyncAfterwards):
     """An asynchronous client of the resolver API of the service at `identifier`."""
 
     def __init__(

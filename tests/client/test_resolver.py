@@ -1,7 +1,9 @@
 """The client library, synchronous and asynchronous, over real HTTP."""
 
 import json
+import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import httpx2
 import pytest
 import stamina
 
+from arap_service import requests
 from arap_service.client import (
     AsyncResolver,
     ClientCredentials,
@@ -21,9 +24,17 @@ from arap_service.client import (
     TokenRefused,
     Unavailable,
 )
+from tests.clock import FakeClock
 from tests.live import Live, serving
 from tests.peers import POLICY, REQUEST, question
+from tests.requests.terms import TERMS
+from tests.requests.world import GATE, World, person
+from tests.requests.world import question as question_of
 from tests.service import SECRET
+from tests.web.desk import add_person
+
+URGENT = {"emergency": True, "business_justification": "The vault is on fire."}
+REPORT = {"disposition": "approved-executed", "at": "2026-04-30T20:01:00Z", "generation": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -303,3 +314,48 @@ async def test_both_clients_ask_comment_and_say_that_they_work_on_a_request(live
         assert (await resolver.release(second))["claimed_by"] is None
         with pytest.raises(Conflict):
             await resolver.ask(second, "And why?")
+
+
+@pytest.mark.anyio
+async def test_standing_rules_and_reviews_are_worked_on_with_either_client(
+    service_url: str, tmp_path: Path, clock: FakeClock
+) -> None:
+    """Proposed by whom a step names, confirmed and ended by an administrator; a review closed by one."""
+    terms = re.sub(r"groups: \[treasury\]", "groups: [treasury], resolvers: [resolver]", TERMS)
+    async with serving(tmp_path, database=service_url, policy=terms, background=False) as live:
+        ctx = live.context
+        add_person(ctx, "ann", name="Ann", groups=("treasury", "legal"))
+        world = World(ctx, clock)
+        ann, gate = person("ann"), replace(GATE, iss=f"{live.url}/issuer")
+        plain = str((await world.submit(await world.body(question_of("plain"), caller=gate), caller=gate)).task["id"])
+        await requests.decide(ctx, ann, plain, decision="approve", version=1)
+        urgent = await world.body(question_of("unlock"), caller=gate, requested_access=URGENT)
+        emergency = str((await world.submit(urgent, caller=gate)).task["id"])
+        found = await requests.decide(ctx, ann, emergency, decision="approve", version=1)
+        assert found.approval is not None
+        await requests.report_on_approval(ctx, gate, found.approval.id, REPORT)
+
+        async with (
+            AsyncResolver(live.url, auth=live.credentials("resolver")) as resolver,
+            AsyncResolver(live.url, auth=live.credentials("operator")) as operator,
+        ):
+            rule = await resolver.propose_rule(plain, days=2)
+            assert (rule["status"], rule["days"]) == ("proposed", 2)
+            assert (await operator.confirm_rule(rule["id"]))["status"] == "active"
+            assert [each["id"] async for each in operator.standing_rules(status="active")] == [rule["id"]]
+            with pytest.raises(Conflict):
+                await operator.confirm_rule(rule["id"])
+            [review] = [each async for each in operator.emergency_reviews(state="open")]
+            closed = await operator.close_review(review["approval_id"], "justified", note="It was on fire.")
+            assert closed["outcome"] == "justified"
+
+        def resolve() -> tuple[str, list[Any], list[Any]]:
+            with Resolver(live.url, auth=live.credentials("operator")) as operator:
+                ended = operator.end_rule(rule["id"])["status"]
+                with pytest.raises(Conflict):
+                    operator.close_review(review["approval_id"], "unjustified", note="Twice.")
+                return ended, list(operator.standing_rules(status="active")), list(operator.emergency_reviews())
+
+        ended, active, reviews = await anyio.to_thread.run_sync(resolve)
+        assert (ended, active) == ("ended", [])
+        assert [each["outcome"] for each in reviews] == ["justified"]

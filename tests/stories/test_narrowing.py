@@ -55,17 +55,20 @@ async def answer(told: Bank, request: dict[str, Any], amount: int) -> bool:
 
 @pytest.mark.anyio
 @pytest.mark.requirement("PDP-67")
-@pytest.mark.parametrize(("narrowed", "others"), [(True, False), (False, True)])
+@pytest.mark.parametrize(
+    ("wide", "others"),
+    [([], False), (None, False), (["/context/arguments_hash"], True)],
+    ids=["exact", "silent", "wide"],
+)
 async def test_approval_covers_other_transfers_only_as_far_as_the_reviewer_left_it_wide(
-    service_url: str, tmp_path: Path, *, narrowed: bool, others: bool
+    service_url: str, tmp_path: Path, *, wide: list[str] | None, others: bool
 ) -> None:
     seen: list[dict[str, Any]] = []
 
     async def review(told: Bank) -> None:
         for request in await told.waiting():
             seen.append(request)
-            wish: list[str] | None = [] if narrowed else None
-            await told.resolver.decide(request["id"], "approve", version=request["version"], may_vary=wish)
+            await told.resolver.decide(request["id"], "approve", version=request["version"], may_vary=wide)
 
     async with bank(tmp_path, service_url, POLICY, review=review) as told:
         result = await told.transfer(900)
