@@ -11,17 +11,41 @@ import pytest
 from pydantic import ValidationError
 from sqlmodel import select
 
+from arap_service import requests
 from arap_service.context import Context
 from arap_service.courier import Courier
+from arap_service.domain.callers import Scope
 from arap_service.domain.events import EVENT_NAMES
 from arap_service.outbound import Outbound
 from arap_service.protocol.callback import EventReceiver, verify
-from arap_service.store.tables import Delivery
+from arap_service.requests.reviews import close_review
+from arap_service.requests.step_times import keep_time
+from arap_service.store.tables import Delivery, Task
 from arap_service.subscriptions import follow_subscriptions
 from tests.clock import FakeClock
 from tests.peers import POLICY, Peers, peers, question
 from tests.receiver import Receiver, certificate, receiving, status
+from tests.requests.world import GATE, World, person, seed
 from tests.service import CALLBACK_KEY, service_context, settings_for
+
+ESCALATING = """
+version: 1
+clients:
+  - {client: gate, may: 'true'}
+rules:
+  - {id: rule-plain, when: resource.id == "plain", request: plain}
+  - {id: rule-unlock, when: resource.id == "unlock", request: unlock}
+templates:
+  plain:
+    title: Plain
+    explanation: Nothing special.
+    steps: [{id: legal, title: Legal, groups: [legal], escalate: {after_seconds: 60, groups: [board]}}]
+  unlock:
+    title: Unlock
+    explanation: The vault.
+    steps: [{id: legal, title: Legal, groups: [legal]}]
+    emergency: {title: On call, groups: [treasury], owners: [board], approval_seconds: 300}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +169,43 @@ def test_subscription_that_cannot_work_is_refused_at_the_start(
     with pytest.raises(ValidationError, match="pattern"):
         settings_for(tmp_path, database="sqlite:///x.db", policy=POLICY, subscriptions={"A b": whole})
     assert "approved" in EVENT_NAMES
+
+
+@pytest.mark.anyio
+async def test_what_escalates_and_what_is_opened_in_an_emergency_is_told_to_the_deployment(
+    service_url: str, tmp_path: Path, clock: FakeClock
+) -> None:
+    """When further people are asked, when an emergency's approval is first used, and when somebody has looked at it."""
+    server, trusting = certificate(tmp_path, "events.example")
+    async with receiving(server) as receiver:
+        allow = f"events.example:{receiver.port}"
+        wanted = {
+            "endpoint": f"https://{allow}/security",
+            "events": ["escalated", "emergency-used", "emergency-reviewed"],
+            "keys": [CALLBACK_KEY],
+            "allow_destinations": [allow],
+        }
+        outbound = Outbound(resolver=resolving, tls=trusting, timeout=5)
+        changes = {"subscriptions": {"security": wanted}, "desk": {"administrators": ["board"]}}
+        settings = settings_for(tmp_path, database=service_url, policy=ESCALATING, **changes)
+        async with service_context(settings, clock=clock, outbound=outbound) as context:
+            await context.database.write(lambda session: seed(session, clock()))
+            await follow_subscriptions(context)
+            world, courier = World(context, clock), Courier(context, jitter=lambda: 0.0)
+            slow = await world.pending("plain")
+            clock.advance(61)
+            await context.database.write(
+                lambda session: keep_time(context, session, session.get_one(Task, slow), now=clock())
+            )
+            urgent = {"emergency": True, "business_justification": "The vault is on fire."}
+            opened = await world.pending("unlock", requested_access=urgent)
+            approval = (await world.decide(opened, "bob")).approval
+            assert approval is not None
+            said = {"disposition": "approved-executed", "at": "2026-04-30T20:01:00Z", "generation": 1}
+            await requests.report_on_approval(context, GATE, approval.id, said)
+            judge = person("mo", scopes=frozenset({Scope.ADMIN, Scope.APPROVAL_READ}))
+            await close_review(context, judge, approval.id, outcome="justified", note="It was.")
+            await follow_subscriptions(context)
+            await courier.round()
+        told = {(each["event"], each["request"]) for each in map(json.loads, (one.body for one in receiver.received))}
+    assert told == {("escalated", slow), ("emergency-used", opened), ("emergency-reviewed", opened)}

@@ -20,6 +20,7 @@ from arap_service.context import Context
 from arap_service.domain import errors
 from arap_service.domain.callers import Caller
 from arap_service.domain.errors import InvalidRequest, RateLimited
+from arap_service.domain.events import EVENT_NAMES
 from arap_service.protocol.arap import format_instant
 from arap_service.requests.endings import REQUESTS
 from arap_service.store.database import StoreUnavailable
@@ -35,7 +36,10 @@ _COME_BACK_SECONDS: Final = 5
 
 router = APIRouter(prefix="/resolver/v1/events", tags=["events"])
 _STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Events", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+    200: {
+        "description": f"Events: {', '.join(sorted(EVENT_NAMES))}.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
 }
 
 

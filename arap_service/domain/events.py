@@ -30,6 +30,9 @@ EVENTS: Final[Mapping[str, str]] = MappingProxyType(
         "task_partial": "partial",
         "approval_revoked": "revoked",
         "execution_reported": "reported",
+        "step_escalated": "escalated",
+        "emergency_used": "emergency-used",
+        "emergency_reviewed": "emergency-reviewed",
     }
 )
 """Kind of audit entry → name of the event."""

@@ -83,6 +83,7 @@ def note_use(ctx: Context, session: WriteSession, part: Part, approval_id: str, 
             groups=rule["owners"],
         )
         session.on_commit(task_topic(part.task.id))
+        session.on_commit(REQUESTS)
 
 
 async def list_reviews(

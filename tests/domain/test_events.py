@@ -8,9 +8,8 @@ from arap_service.domain.events import EVENT_NAMES, EVENTS
 from arap_service.domain.task import TRANSITIONS
 
 UNTOLD = {"decision_refused", "evaluator_heard", "form_used", "item_submitted", "review_refused"}
-# These concern people, standing rules and reviews, and whoever has to act is told by a notice.
-UNTOLD |= {"delegation_made", "delegation_ended", "rule_proposed", "step_escalated"}
-UNTOLD |= {"emergency_used", "emergency_reviewed"}
+# These concern people and standing rules, and whoever has to act is told by a notice.
+UNTOLD |= {"delegation_made", "delegation_ended", "rule_proposed"}
 RECORDED = re.compile(r'\b_?record\([^")]*"([a-z_]+)"')
 
 
