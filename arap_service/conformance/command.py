@@ -1,5 +1,6 @@
 """`arap conformance`: parses, runs, prints and writes. Exit status: 0, 1, 2 or 3, as docs/conformance.md has it."""
 
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -21,7 +22,11 @@ from blackbox_kit.model import Report, Rule
 from blackbox_kit.table import listed, show
 
 PROGRAM: Final = ("arap", "conformance")
-RULES: Final = {check.id: Rule(check.sentence, check.source) for check in CHECKS}
+REFERENCE: Final = re.compile(r" ?\(\{\{[^}]*\}\}\)")
+RULES: Final = {
+    check.id: Rule(REFERENCE.sub("", check.sentence).replace("{{", "").replace("}}", ""), check.source)
+    for check in CHECKS
+}
 
 
 def conformance(

@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -24,6 +24,7 @@ Progress = Callable[[Outcome], None]
 Http = Callable[[], AbstractAsyncContextManager[httpx2.AsyncClient]]
 MARKER_BYTES: Final = 6
 NO_BULK: Final = "no-bulk"
+DISCOVERY: Final = "discovery"
 
 
 class Unreachable(Exception):
@@ -50,6 +51,7 @@ class Reading:
     answer: Answer
     metadata: Json
     profiles: frozenset[str]
+    exchanges: tuple[Exchange, ...] = ()
 
 
 @dataclass(slots=True)
@@ -105,20 +107,21 @@ class Run:
         return {name: secret for name, secret in found.items() if secret is not None}
 
     async def _read(self, http: httpx2.AsyncClient, checks: Sequence[Check]) -> Reading:
-        wire = Wire(http, note=lambda _: None, seconds=self.hands.control.seconds.request)
+        kept: list[Exchange] = []
+        wire = Wire(http, note=kept.append, seconds=self.hands.control.seconds.request)
         try:
             answer = await wire.ask("GET", metadata_url(self.target))
         except NoAnswer as error:
             raise Unreachable(str(error)) from None
-        reading = Reading(answer, answer.document, frozenset())
+        reading = Reading(answer, answer.document, frozenset(), tuple(kept))
         wanted = {name for check in checks for name in check.profiles}
         given = self.profiles if self.profiles is not None else self.hands.control.profiles
         if given is not None:
-            return Reading(answer, answer.document, frozenset(given) | ({NO_BULK} if "bulk" not in given else set()))
+            return replace(reading, profiles=frozenset(given) | ({NO_BULK} if "bulk" not in given else set()))
         trial = self._trial(http, reading, [], None)
         try:
             with anyio.fail_after(self.hands.control.seconds.check):
-                return Reading(answer, answer.document, await self._seen(trial, wanted))
+                return replace(reading, profiles=await self._seen(trial, wanted))
         except (NotRun, TimeoutError, KeyError):
             return reading
         finally:
@@ -172,7 +175,7 @@ class Run:
     async def _one(
         self, check: Check, http: httpx2.AsyncClient, reading: Reading, listener: Listener | None
     ) -> Outcome:
-        exchanges: list[Exchange] = []
+        exchanges = list(reading.exchanges) if check.group == DISCOVERY else []
         if listener is not None:
             listener.calls.clear()
             listener.status = 204

@@ -32,4 +32,4 @@ def came(got: Any) -> str:
     return " ".join(said)
 
 
-SUITE: Final = Suite("arap", "the Access Request and Approval Profile", PREFIX, asked, came)
+SUITE: Final = Suite("arap", "Access Request and Approval Profile", PREFIX, asked, came)
