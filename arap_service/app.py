@@ -64,7 +64,8 @@ class Service(FastAPI):
         """The usual stack with the hot paths before it and the edge around both."""
         inner = DirectPaths(super().build_middleware_stack(), self.direct_paths)
         context: Context = self.state.context
-        edge = EdgeMiddleware(inner, base_path=context.settings.base_path)
+        is_https = context.settings.identifier.startswith("https:")
+        edge = EdgeMiddleware(inner, base_path=context.settings.base_path, is_https=is_https)
         observed = Observed(edge, context, direct=self.direct_paths)
         if isinstance(context.rehearsal, Simulator):
             return SimulatorEdge(observed, context.rehearsal, base_path=context.settings.base_path)

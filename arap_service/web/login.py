@@ -103,6 +103,7 @@ async def log_out(request: Request) -> Response:
         if (url := await _logout_url(asked.ctx, asked.session)) is not None:
             response = leaving(asked, url, "You are logged out here. Log out there as well?", "Log out there too")
     sessions.drop_cookie(response, sessions.COOKIE)
+    response.headers["Clear-Site-Data"] = '"cache", "storage"'  # what a browser kept of pages in spite of no-store
     return response
 
 

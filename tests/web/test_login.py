@@ -114,6 +114,7 @@ async def test_logging_out_ends_the_session_on_the_server(grace: Browser, contex
     secret = grace.client.cookies["__Host-arap-desk"]
     answer = await grace.submit("/logout", seen=await grace.get("/desk/none"))
     assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+    assert answer.headers["clear-site-data"] == '"cache", "storage"'
     assert stored_sessions(context) == []
     grace.client.cookies.set("__Host-arap-desk", secret, domain="approvals.example")
     assert (await grace.get("/desk/none")).text.count("Log out") == 0
