@@ -30,7 +30,7 @@ from tests.deep import evidence
 from tests.deep.calls import call_each
 from tests.deep.crashes import crash_runs, told
 from tests.deep.many_examples import EXAMPLES
-from tests.deep.mutation import GROUPS, LEAST, Measurement, clock_until
+from tests.deep.mutation import GROUPS, LEAST, Measurement
 from tests.deep.mutation import load as table_of_mutation
 from tests.deep.saboteurs import Saboteur, Unfit, faults, load
 from tests.deep.workshop import RunFailed, Trial, Workshop, open_workshop, outcomes_in
@@ -180,19 +180,14 @@ def mutation(seed: int, _only: Sequence[str], jobs: int) -> bool:
     """Measure which small faults are noticed; whether enough of them were, in each group."""
     most, minutes = int(os.environ.get("ARAP_MUTANTS", "400")), float(os.environ.get("ARAP_MUTATION_MINUTES", "240"))
     with tempfile.TemporaryDirectory(prefix="arap-deep-") as name:
-        measurement = Measurement(evidence.ROOT, Path(name), seed=seed, jobs=jobs, may_go_on=clock_until(minutes))
-        try:
-            scores = list(measurement.scores(dict.fromkeys(GROUPS, most)))
-        except RunFailed as error:
-            print(error)
-            return False
+        measurement = Measurement(evidence.ROOT, Path(name), seed=seed, jobs=jobs, minutes=minutes)
+        scores = list(measurement.scores(dict.fromkeys(GROUPS, most)))
     table = table_of_mutation()
-    for score in scores:
-        print(score)
+    print("\n".join([*map(str, scores), *sorted(set(measurement.troubles))]))
     totals = sum((score.counts for score in scores), Counter[str]())
     counts = {"mutants": sum(score.mutants for score in scores), "tried": totals.total(), **totals}
     evidence.write("mutation", seed=seed, counts=counts, results=[score.told(table) for score in scores])
-    return all(score.interval[0] >= LEAST for score in scores)
+    return not measurement.troubles and all(score.interval[0] >= LEAST for score in scores)
 
 
 def _pytest(

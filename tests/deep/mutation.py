@@ -160,50 +160,67 @@ def attempt(workshop: Workshop, mutant: Mutant, source: str, files: Sequence[Seq
 
 
 class Measurement:
-    """One measurement of the checkout at `root`, by one seed, until `may_go_on` says no."""
+    """One measurement of the checkout at `root`, by one seed, that takes so many minutes at most."""
 
-    def __init__(self, root: Path, folder: Path, *, seed: int, jobs: int, may_go_on: Callable[[], bool]) -> None:
+    def __init__(self, root: Path, folder: Path, *, seed: int, jobs: int, minutes: float) -> None:
         self._root = root
         self._folder = folder
         self._seed = seed
         self._jobs = jobs
-        self._may_go_on = may_go_on
+        self._minutes = minutes
         self._table = load()
+        self.troubles: list[str] = []
+        self._green: set[tuple[str, ...]] = set()
 
     def scores(self, most: Mapping[str, int | None]) -> Iterator[Score]:
         """The score of each group in `most`, of which so many faults are tried, or all; in the order of chance.
 
-        Raises:
-            RunFailed: The tests are not green without a fault.
+        Faults whose tests are not green without them are not tried; `troubles` says so.
         """
         with ExitStack() as stack:
             shops: SimpleQueue[Workshop] = SimpleQueue()
             for number in range(self._jobs):
                 shops.put(stack.enter_context(open_workshop(self._root, self._folder / str(number))))
             for group, limit in most.items():
-                yield self._score(group, limit, shops)
+                yield self._score(group, limit, shops, may_go_on=clock_until(self._minutes / len(most)))
 
-    def _score(self, group: str, limit: int | None, shops: SimpleQueue[Workshop]) -> Score:
+    def _score(
+        self, group: str, limit: int | None, shops: SimpleQueue[Workshop], *, may_go_on: Callable[[], bool]
+    ) -> Score:
         sources = {file: (self._root / file).read_text(encoding="utf-8") for file in modules(group, self._root)}
         files = {file: files_of(file, self._table, self._root) for file in sources}
         everything = [mutant for file, source in sources.items() for mutant in mutants_of(file, source)]
         chosen = Random(self._seed).sample(everything, len(everything))[:limit]  # noqa: S311 - to be repeated
-        with _one_of(shops) as shop:
-            _must_be_green(shop, sorted({each for of_module in files.values() for each in sum(of_module, ())}))
 
         def tried(mutant: Mutant) -> Tried | None:
-            if not self._may_go_on():
+            if not may_go_on():
                 return None
             if self._table.reason(mutant) is not None:
                 return Tried(mutant, "equivalent")
             with _one_of(shops) as shop:
-                outcome = attempt(shop, mutant, sources[mutant.file], files[mutant.file], seed=self._seed)
+                try:
+                    outcome = self._attempt(shop, mutant, sources[mutant.file], files[mutant.file])
+                except RunFailed as error:
+                    self.troubles.append(f"{mutant.file}: {error}")
+                    return None
             print(f"{mutant.file}:{mutant.line}: {mutant.old} -> {mutant.new}: {outcome}", flush=True)
             return Tried(mutant, outcome)
 
         with ThreadPoolExecutor(self._jobs) as pool:
             ended = tuple(each for each in pool.map(tried, chosen) if each is not None)
         return Score(group, len(everything), ended)
+
+    def _attempt(self, shop: Workshop, mutant: Mutant, source: str, files: Sequence[tuple[str, ...]]) -> Outcome:
+        """Try one fault with each round of tests in turn, none of which may fail without it."""
+        outcome: Outcome = "survived"
+        for tests in files:
+            if tests not in self._green:
+                _must_be_green(shop, tests)
+                self._green.add(tests)
+            outcome = attempt(shop, mutant, source, [tests], seed=self._seed)
+            if outcome != "survived":
+                break
+        return outcome
 
 
 @contextmanager
@@ -216,7 +233,6 @@ def _one_of(shops: SimpleQueue[Workshop]) -> Iterator[Workshop]:
 
 
 def _must_be_green(shop: Workshop, tests: Sequence[str]) -> None:
-    print(f"running {len(tests)} files of tests without any fault ...", flush=True)
     bad = [test for test, outcome in shop.outcomes(tests).items() if outcome not in {"passed", "skipped"}]
     if bad:
         raise RunFailed(f"not green without a fault: {', '.join(bad)}")
