@@ -2,13 +2,26 @@
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.deep import mutation
 from tests.deep.evidence import ROOT
 from tests.deep.mutants import Mutant, mutants_of
-from tests.deep.mutation import GROUPS, Score, Table, Tried, attempt, files_of, load, mirror, modules, wilson
+from tests.deep.mutation import (
+    GROUPS,
+    Measurement,
+    Score,
+    Table,
+    Tried,
+    attempt,
+    files_of,
+    load,
+    mirror,
+    modules,
+    wilson,
+)
 from tests.deep.workshop import Workshop, open_workshop
 
 DOOR = "def may(who):\n    while who == 'you':\n        who = 'me'\n    return who == 'me'\n"
@@ -100,3 +113,45 @@ def test_every_fault_that_changes_nothing_is_one_of_those_that_are_tried() -> No
 def test_the_tests_of_a_module_stand_where_it_stands() -> None:
     assert mirror("arap_service/domain/task.py") == "tests/domain/test_task.py"
     assert mirror("mcp_gate/mapping.py") == "tests/gate/test_mapping.py"
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose only group has two modules: a door that is tested in part, and a window whose test is red."""
+    files = {
+        "arap_service/domain/door.py": "def may(who):\n    return who == 'me'\n",
+        "tests/domain/test_door.py": "from arap_service.domain.door import may\n\n\ndef test_i(): assert may('me')\n",
+        "arap_service/domain/window.py": "def may():\n    return 1\n",
+        "tests/domain/test_window.py": "def test_it(): assert False\n",
+    }
+    root = tmp_path / "house"
+    subprocess.run(["git", "init", "--quiet", str(root)], check=True)
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+        (root / name).with_name("__init__.py").touch()
+    for package in ("arap_service", "tests"):
+        (root / package / "__init__.py").touch()
+    monkeypatch.setattr(mutation, "GROUPS", {"openings": ("arap_service/domain/*.py",)})
+    return root
+
+
+def test_what_is_tried_is_drawn_by_chance_and_not_where_tests_are_red(house: Path, tmp_path: Path) -> None:
+    """Of the door all is tried; the window is told as a trouble and counts for nothing."""
+    measurement = Measurement(house, tmp_path / "shops", seed=1, jobs=1, minutes=60)
+    (score,) = measurement.scores({"openings": None})
+    assert score.mutants == 5
+    assert {(tried.mutant.new, tried.outcome) for tried in score.tried} == {
+        ("return None", "noticed"),
+        ("(who != 'me')", "noticed"),
+        ("'meX'", "noticed"),
+    }
+    assert {trouble.partition(":")[0] for trouble in measurement.troubles} == {"arap_service/domain/window.py"}
+    assert (house / "arap_service/domain/door.py").read_text() == "def may(who):\n    return who == 'me'\n"
+
+
+def test_nothing_is_tried_when_the_time_is_over(house: Path, tmp_path: Path) -> None:
+    measurement = Measurement(house, tmp_path / "shops", seed=1, jobs=1, minutes=0)
+    (score,) = measurement.scores({"openings": 2})
+    assert (score.mutants, score.tried) == (5, ())
+    assert str(score) == "openings: 0 of 5 tried, 0.0% noticed (0.0% to 100.0%)"
