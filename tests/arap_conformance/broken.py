@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 
 import anyio.lowlevel
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
 
-from tests.arap_conformance.plain_decisions import BINDING, EVERYTHING, Answer, Refusal
-from tests.arap_conformance.signatures import Json, Signer, decoded, opened
+from tests.arap_conformance.plain_decisions import EVERYTHING, Answer, Refusal
+from tests.arap_conformance.signatures import Json, Signer, decoded, plain
 from tests.arap_conformance.subject import PlainService, problem
 
 
@@ -20,6 +22,7 @@ class Broken(PlainService):
     """A service whose one fault the check named so must find."""
 
     found_by: ClassVar[str]
+    also: ClassVar[frozenset[str]] = frozenset()  # checks that look at the very same thing as well
     hinders: ClassVar[frozenset[str]] = frozenset()  # checks that cannot be run because of it
     offers: ClassVar[frozenset[str]] = EVERYTHING
 
@@ -69,6 +72,7 @@ class ListsNoCapability(Broken):
 
 class PublishesNoKeys(Broken):
     found_by = "keys-published"
+    hinders = frozenset({"token-is-signed", "state-is-signed-for-the-pdp"})
 
     def metadata(self) -> Json:
         found = super().metadata()
@@ -106,6 +110,7 @@ class DeniesWithAnError(Broken):
 
 class OffersWithoutEnd(Broken):
     found_by = "denial-says-how-long"
+    hinders = frozenset({"token-proves-its-end", "later-end-is-refused"})
 
     def requestable(self, asked: Json, client: str) -> Json:
         found = super().requestable(asked, client)
@@ -122,10 +127,17 @@ class OffersWithoutEnd(Broken):
 class OffersWhatCannotBeBound(Broken):
     found_by = "denial-can-be-bound"
 
+    also = frozenset({"evaluations-have-ids"})  # which is said of the same member
+
     def requestable(self, asked: Json, client: str) -> Json:
         found = super().requestable(asked, client)
-        del found["evaluation_id"], found["access_request"]["binding_token"]
+        del found["evaluation_id"]
+        offer = found["access_request"]
+        offer["binding_token"] = {"jws": offer["binding_token"]}
         return found
+
+    def by_token(self, token: Any) -> Json:
+        return super().by_token(token["jws"] if isinstance(token, dict) else token)
 
 
 class OffersBesideAPermit(Broken):
@@ -188,6 +200,7 @@ class NamesNoAudience(TokenBroken):
 
 class ProvesNoEnd(TokenBroken):
     found_by = "token-proves-its-end"
+    hinders = frozenset({"later-end-is-refused"})
 
     def binding_claims(self, evaluation_id: str, record: Json) -> Json:
         claims = super().binding_claims(evaluation_id, record)
@@ -217,8 +230,15 @@ class TakesFromAnybody(Broken):
 
     def caller(self, headers: Json, operation: str) -> Json:
         if operation == "submit" and "authorization" not in headers:
-            return self.callers["pep"] | {"token": ""}
+            return self.callers["token-1"] | {"token": ""}
         return super().caller(headers, operation)
+
+
+class AsksForNothing(Broken):
+    found_by = "submission-needs-authentication"
+
+    def unauthenticated(self) -> Refusal:
+        return problem("unauthenticated", 401)
 
 
 class AnswersWithOk(Broken):
@@ -274,7 +294,7 @@ class RefusesWhatItDoesNotKnow(Broken):
 
     def shape(self, body: Any) -> None:
         super().shape(body)
-        if body.get("requested_access", {}).keys() - {"requested_until", "project", "justification", "emergency"}:
+        if body.get("client", {}).keys() - {"id", "name", "actor", "source"}:
             raise problem("invalid-request", 400)
 
 
@@ -301,16 +321,31 @@ class TakesAnySubject(Careless):
     found_by, ignored = "changed-subject", "subject"
 
 
+class TakesAnyAction(Careless):
+    found_by, ignored = "changed-action", "action"
+
+
 class TakesAnyContext(Careless):
     found_by, ignored = "changed-context", "context"
 
 
-class TakesAnyResource(Broken):
-    found_by = "changed-resource"
+class TakesWhatIsMissing(Broken):
+    found_by = "changed-context"
 
     def compare(self, body: Json, part: Json, denial: Json, found: Json) -> None:
-        was = found["question"]["resource"]
-        if "items" not in body and part["resource"].get("properties") == was.get("properties"):
+        bound, told = found["question"]["context"], body.get("context", {})
+        missing = {name: bound[name] for name in bound if name not in told}
+        super().compare(body | {"context": told | missing}, part, denial, found)
+
+
+class TakesAnyResource(Broken):
+    found_by = "changed-resource"
+    hinders = frozenset({"errors-are-problems", "failure-spends-nothing"})
+
+    def compare(self, body: Json, part: Json, denial: Json, found: Json) -> None:
+        was, told = found["question"]["resource"], part["resource"]
+        is_plain = not {"items", "callback"} & body.keys() and found["evaluation_id"] not in self.stale
+        if is_plain and plain(told.get("properties")) == plain(was.get("properties")):
             part = part | {"resource": was}
         super().compare(body, part, denial, found)
 
@@ -319,8 +354,11 @@ class IgnoresProperties(Broken):
     found_by = "changed-properties"
 
     def compare(self, body: Json, part: Json, denial: Json, found: Json) -> None:
-        if part["resource"]["id"] == found["question"]["resource"]["id"]:
-            part = part | {"resource": found["question"]["resource"]}
+        was, told = found["question"]["resource"], part["resource"]
+        known = was.get("properties", {})
+        rest = {name: value for name, value in told.get("properties", {}).items() if name in known}
+        bare = {name: told[name] for name in told if name != "properties"}
+        part = part | {"resource": bare | ({"properties": rest} if rest else {})}
         super().compare(body, part, denial, found)
 
 
@@ -361,13 +399,38 @@ class ComparesTheWholeContext(Broken):
 
 class LooksAtNoSignature(Broken):
     found_by = "token-signature-is-verified"
+    strict = False
+
+    def bound(self, body: Json, part: Json, denial: Json, caller: Json) -> Json:
+        self.strict = "evaluation_id" in denial
+        return super().bound(body, part, denial, caller)
 
     def opened(self, token: Any) -> Json:
         head, _, rest = str(token).partition(".")
         header = json.loads(decoded(head))
-        if header.get("alg") != "ES256" or "jwk" in header:
+        if self.strict or header.get("alg") != "EdDSA" or "jwk" in header:
             return super().opened(token)
         claims: Json = json.loads(decoded(rest.partition(".")[0]))
+        return claims
+
+
+class TakesOtherClaims(Broken):
+    found_by = "token-signature-is-verified"
+
+    def __init__(self, base: str = "https://plain.example", **more: Any) -> None:
+        super().__init__(base, **more)
+        self.signatures: set[str] = set()
+
+    def binding_token(self, evaluation_id: str, record: Json) -> str:
+        token = super().binding_token(evaluation_id, record)
+        self.signatures.add(token.rpartition(".")[2])
+        return token
+
+    def opened(self, token: Any) -> Json:
+        signed, _, signature = str(token).rpartition(".")
+        if signature not in self.signatures:
+            return super().opened(token)
+        claims: Json = json.loads(decoded(signed.partition(".")[2]))
         return claims
 
 
@@ -386,12 +449,17 @@ class TrustsTheKeyInTheToken(Broken):
     found_by = "own-key-is-refused"
 
     def opened(self, token: Any) -> Json:
-        header = json.loads(decoded(str(token).partition(".")[0]))
-        if "jwk" not in header:
+        signed, _, signature = str(token).rpartition(".")
+        head, _, payload = signed.partition(".")
+        if "jwk" not in (header := json.loads(decoded(head))):
             return super().opened(token)
         x, y = (int.from_bytes(decoded(header["jwk"][name]), "big") for name in ("x", "y"))
-        key = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
-        return opened(token, signer=Signer(header.get("kid", "")), typ=header.get("typ", BINDING), key=key)
+        halves = (int.from_bytes(decoded(signature)[start : start + 32], "big") for start in (0, 32))
+        ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key().verify(
+            encode_dss_signature(*halves), signed.encode(), ec.ECDSA(SHA256())
+        )
+        claims: Json = json.loads(decoded(payload))
+        return claims
 
 
 class FallsBackToTheId(Broken):
@@ -399,12 +467,11 @@ class FallsBackToTheId(Broken):
 
     def bound(self, body: Json, part: Json, denial: Json, caller: Json) -> Json:
         try:
-            return super().bound(body, part, denial, caller)
+            self.opened(denial.get("binding_token"))
         except Refusal:
-            if "binding_token" not in denial or denial.get("evaluation_id") not in self.evaluations:
-                raise
-            rest = {name: denial[name] for name in denial if name != "binding_token"}
-            return super().bound(body, part, rest, caller)
+            if denial.get("evaluation_id") in self.evaluations:
+                denial = {name: denial[name] for name in denial if name != "binding_token"}
+        return super().bound(body, part, denial, caller)
 
 
 class TakesAnyId(Broken):
@@ -473,7 +540,7 @@ class LooksAtTheCallbackFirst(Broken):
     found_by = "binding-before-callback"
 
     def parts_of(self, body: Json) -> list[tuple[Json, Json]]:
-        self.destination(body, self.callers["pep"])
+        self.destination(body, self.callers["token-1"])
         return super().parts_of(body)
 
 
@@ -482,23 +549,40 @@ class LooksAtTheCallbackFirst(Broken):
 
 class ForgetsEqualBodies(Broken):
     found_by = "same-key-same-task"
-    calling = 0
+    calling, is_crowded = 0, False
 
     async def submit(self, body: Any, caller: Json, key: str | None) -> Answer:
         self.calling += 1
         await anyio.lowlevel.checkpoint()
+        self.is_crowded = self.is_crowded or self.calling > 1
         try:
             return await super().submit(body, caller, key)
         finally:
             self.calling -= 1
+            self.is_crowded = self.is_crowded and self.calling > 0
 
     def repeated(self, body: Json, caller: Json, key: str) -> Answer | None:
         before = super().repeated(body, caller, key)
-        if before is None or self.calling > 1 or before.body["task"]["status"] != "pending":
+        if before is None or self.is_crowded or before.body["task"]["status"] != "pending":
             return before
         task = self.tasks[before.body["task"]["id"]] | {"id": self.new_task_id()}
         self.tasks[task["id"]] = task
         return self.accepted(task, caller, before.status)
+
+
+class ComparesLetterByLetter(Broken):
+    found_by = "same-key-same-task"
+
+    def __init__(self, base: str = "https://plain.example", **more: Any) -> None:
+        super().__init__(base, **more)
+        self.texts: dict[str, str] = {}
+
+    def is_equivalent(self, body: Json, before: str) -> bool:
+        return super().is_equivalent(body, before) and json.dumps(body) == self.texts[before]
+
+    def open(self, body: Json, caller: Json, bindings: Any) -> Json:
+        self.texts[plain(body)] = json.dumps(body)
+        return super().open(body, caller, bindings)
 
 
 class TakesAnythingForEqual(Broken):

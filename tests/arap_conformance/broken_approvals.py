@@ -1,11 +1,11 @@
 """Services with one fault each: what an approval permits, and what is left of one that was taken back."""
 
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tests.arap_conformance.broken import Broken
-from tests.arap_conformance.plain_decisions import text
-from tests.arap_conformance.signatures import Json, plain
+from tests.arap_conformance.plain_decisions import STATE, text
+from tests.arap_conformance.signatures import Json, Unreadable, opened, plain
 
 
 class SpendsApprovals(Broken):
@@ -50,6 +50,11 @@ class ApprovesForAnySubject(Lax):
 
 class ApprovesForAnyResource(Lax):
     found_by, ignored = "approval-of-another-resource", "resource"
+    hinders = frozenset({"denial-says-what-next", "request-comes-with-an-offer"})
+
+
+class ApprovesForAnyAction(Lax):
+    found_by, ignored = "approval-of-another-action", "action"
 
 
 class ApprovesInAnyContext(Lax):
@@ -87,8 +92,12 @@ class BreaksOnBadApprovals(Broken):
 class TakesAnothersState(Broken):
     found_by = "swapped-id"
 
-    def is_same_approval(self, claims: Json, given: Json) -> bool:
-        return True
+    def reference_denied(self, asked: Json, given: Any, client: str) -> Json | None:
+        try:
+            claims = opened(given["state"], signer=self.signers["ars"], typ=STATE)
+        except (Unreadable, KeyError, TypeError):
+            return super().reference_denied(asked, given, client)
+        return super().reference_denied(asked, {**given, "id": claims["approval_id"]}, client)
 
 
 class LooksAtNoState(Broken):

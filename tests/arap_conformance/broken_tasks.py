@@ -56,17 +56,20 @@ class CountsItsApprovals(Broken):
 class ApprovesWhatItDenied(Broken):
     found_by = "denied-is-no-approval"
 
-    def own_result(self, part: Json, results: bool) -> Json:  # noqa: FBT001 - as it is there
-        if part["status"] == "denied" and results:
-            return {"result": {"mode": "reevaluate", "approval": {"id": "a-0", "approved_until": instant(self.now())}}}
-        return super().own_result(part, results)
+    def shown(self, task: Json, caller: Json) -> Json:
+        found = super().shown(task, caller)
+        if task["status"] == "denied":
+            found["result"] = {"mode": "reevaluate", "approval": {"id": "a-0", "approved_until": instant(self.now())}}
+        return found
 
 
 class CallsExpiryAFailure(Broken):
     found_by = "expired-is-said"
 
     def decide_part(self, verb: str, task: Json, part: Json) -> None:
-        super().decide_part("fail" if verb == "expire" else verb, task, part)
+        super().decide_part(verb, task, part)
+        if verb == "expire":
+            part["status"] = "failed"
 
 
 class ChangesItsMind(Broken):
@@ -112,7 +115,7 @@ class ShowsTasksToNobody(Broken):
 
     def caller(self, headers: Json, operation: str) -> Json:
         if operation == "status" and "authorization" not in headers:
-            return self.callers["pep"] | {"token": ""}
+            return self.callers["token-1"] | {"token": ""}
         return super().caller(headers, operation)
 
 
@@ -127,6 +130,7 @@ class Open(Broken):
 
 class ShowsTasksToAnybody(Open):
     found_by, right = "other-caller-cannot-read", "status"
+    hinders = frozenset({"foreign-looks-unknown"})
 
 
 class CancelsForAnybody(Open):
@@ -190,7 +194,7 @@ class CancelsForNobody(Broken):
 
     def caller(self, headers: Json, operation: str) -> Json:
         if operation == "cancel" and "authorization" not in headers:
-            return self.callers["pep"] | {"token": ""}
+            return self.callers["token-1"] | {"token": ""}
         return super().caller(headers, operation)
 
 
@@ -263,7 +267,7 @@ class TurnsItemsRound(Broken):
 
     def shown(self, task: Json, caller: Json) -> Json:
         found = super().shown(task, caller)
-        if task["status"] == "pending" and "items" in found["task"]:
+        if task["bulk"] and all(part["status"] == "pending" for part in task["parts"]):
             found["task"]["items"].reverse()
         return found
 
@@ -288,6 +292,13 @@ class CallsPartialApproved(Broken):
 
     def aggregate(self, found: set[str]) -> str:
         return "approved" if found == {"approved", "denied"} else super().aggregate(found)
+
+
+class CallsHalfDoneApproved(Broken):
+    found_by = "partial-is-said"
+
+    def aggregate(self, found: set[str]) -> str:
+        return "approved" if found == {"approved", "pending"} else super().aggregate(found)
 
 
 class SharesApprovalsAmongItems(Broken):
@@ -352,7 +363,7 @@ class ShowsCatalogsToNobody(Broken):
 
     def caller(self, headers: Json, operation: str) -> Json:
         if operation == "catalog" and "authorization" not in headers:
-            return self.callers["pep"] | {"token": ""}
+            return self.callers["token-1"] | {"token": ""}
         return super().caller(headers, operation)
 
 

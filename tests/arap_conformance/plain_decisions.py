@@ -180,7 +180,7 @@ class PlainDecisions:
         resource = asked["resource"]["id"]
         if resource.startswith("open"):
             return "permit"
-        if resource.startswith("closed") or plain(self.question(asked)) in self.forbidden:
+        if resource.startswith("closed") or plain(self.question(asked, BOUND)) in self.forbidden:
             return "deny"
         return "request"
 

@@ -1,4 +1,4 @@
-"""ES256 keys and compact signatures of the hand-written service, and what it takes for equal.
+"""Ed25519 keys and compact signatures of the hand-written service, and what it takes for equal.
 
 Written from the JWS and access-request texts, sharing nothing with ours.
 """
@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
-from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 Json = dict[str, Any]
 
@@ -33,40 +31,35 @@ def decoded(text: str) -> bytes:
 
 @dataclass
 class Signer:
-    """One ES256 key and its id."""
+    """One key and its id."""
 
     kid: str
-    key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
+    key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
 
     def jwk(self) -> Json:
         """The public key as it is published."""
-        point = self.key.public_key().public_numbers()
-        x, y = (encoded(part.to_bytes(32, "big")) for part in (point.x, point.y))
-        return {"kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": self.kid, "use": "sig", "alg": "ES256"}
+        raw = self.key.public_key().public_bytes_raw()
+        return {"kty": "OKP", "crv": "Ed25519", "x": encoded(raw), "kid": self.kid, "use": "sig", "alg": "EdDSA"}
 
     def sign(self, claims: Mapping[str, Any], *, typ: str) -> str:
         """A compact signature over the claims."""
-        head = {"alg": "ES256", "typ": typ, "kid": self.kid}
+        head = {"alg": "EdDSA", "typ": typ, "kid": self.kid}
         body = ".".join(encoded(json.dumps(part).encode()) for part in (head, dict(claims)))
-        r, s = decode_dss_signature(self.key.sign(body.encode(), ec.ECDSA(SHA256())))
-        return f"{body}.{encoded(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+        return f"{body}.{encoded(self.key.sign(body.encode()))}"
 
 
-def opened(token: Any, *, signer: Signer, typ: str, key: ec.EllipticCurvePublicKey | None = None) -> Json:
-    """The claims of a token of this type that this signer, or this key of his, signed.
+def opened(token: Any, *, signer: Signer, typ: str) -> Json:
+    """The claims of a token of this type that this signer signed.
 
     Raises:
         Unreadable: It is none.
     """
     try:
         head, payload, signature = str(token).split(".")
-        header, raw = json.loads(decoded(head)), decoded(signature)
-        if (header["alg"], header["typ"], header["kid"], len(raw)) != ("ES256", typ, signer.kid, 64):
+        header = json.loads(decoded(head))
+        if (header["alg"], header["typ"], header["kid"]) != ("EdDSA", typ, signer.kid):
             raise Unreadable
-        halves = (int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
-        (key or signer.key.public_key()).verify(
-            encode_dss_signature(*halves), f"{head}.{payload}".encode(), ec.ECDSA(SHA256())
-        )
+        signer.key.public_key().verify(decoded(signature), f"{head}.{payload}".encode())
         claims: Json = json.loads(decoded(payload))
     except (ValueError, KeyError, TypeError, InvalidSignature):
         raise Unreadable from None

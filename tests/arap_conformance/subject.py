@@ -29,12 +29,10 @@ RIGHTS = frozenset({"evaluate", "submit", "status", "result", "cancel", "catalog
 CALLBACK_TOKEN = "the-service-itself"
 # Who holds a token, whose tasks he may see, and what he may do.
 CALLERS: dict[str, Json] = {
-    "pep": {"client": "pep", "may": RIGHTS},
-    "pep-renewed": {"client": "pep", "may": RIGHTS},
-    "other": {"client": "other", "may": RIGHTS},
-    "watcher": {"client": "watcher", "may": {"status"}, "of": "pep"},
-    "outsider": {"client": "outsider", "may": {"evaluate"}},
-    "agent": {"client": "pep", "may": RIGHTS, "act": [{"iss": "https://plain.example", "sub": "agent-1"}]},
+    "token-1": {"client": "pep", "may": RIGHTS},
+    "token-2": {"client": "pep", "may": RIGHTS},
+    "token-3": {"client": "neighbour", "may": RIGHTS},
+    "token-4": {"client": "watcher", "may": {"status"}, "of": "pep"},
 }
 STATUSES = {"unknown_task": 404, "task_expired": 410, "expired_denial": 410}
 CONFLICTS = ("duplicate_request", "invalid_task_state")
@@ -51,7 +49,7 @@ SCHEMA: Json = {
     },
     "required": ["requested_access"],
 }
-WAYS = {"deny": "denied", "expire": "expired", "fail": "failed", "withdraw": "cancelled"}
+WAYS = {"deny": "denied", "expire": "expired"}
 LATER = ("ask", "forbid", "revoke")
 VERBS = (
     *WAYS,
@@ -599,7 +597,7 @@ class PlainService(PlainDecisions):
         self.grant(task, part)
         part["approval"]["wide"] = verb == "approve_wider"
         if verb == "approve_briefly":
-            part["approval"]["until"] = self.now() + timedelta(seconds=1)
+            part["approval"]["until"] = self.now()
 
     def afterwards(self, verb: str, task: Json) -> None:
         """Ask the requester, take approvals back, or have policy forbid what was approved."""

@@ -1,6 +1,6 @@
 """The hand-written service over HTTP: its routes, what is read of a request, and its control endpoints.
 
-A bearer token is a name of `subject.CALLERS`.
+The bearer tokens are those of `subject.CALLERS`.
 """
 
 import json
