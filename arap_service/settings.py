@@ -12,7 +12,13 @@ from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from arap_service.settings_login import LoginSettings
 from arap_service.settings_notifications import NotificationSettings
@@ -130,6 +136,18 @@ class Settings(BaseSettings):
         if not names and self.authentication == "bearer":
             raise ValueError("issuers: name at least one, or switch builtin_issuer.enabled on, else nobody can call")
         return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the framework's signature
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What is given, then the environment; nothing else is read."""
+        return init_settings, env_settings
 
     @property
     def access_request_endpoint(self) -> str:

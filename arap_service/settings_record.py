@@ -6,6 +6,7 @@ rules is noted in `policy_source.py`, in the same chain. See design.md section 5
 
 import json
 from datetime import datetime
+from functools import cache
 from importlib import metadata
 from typing import Final
 
@@ -26,7 +27,7 @@ async def record_settings(database: Database, settings: Settings, *, now: dateti
     Raises:
         StoreUnavailable: It cannot be written now.
     """
-    detail = {"digest": settings_digest(settings), "release": metadata.version("arap")}
+    detail = {"digest": settings_digest(settings), "release": _release()}
 
     def work(session: WriteSession) -> None:
         last = audit.last_entry(session, CHAIN, kind=_KIND)
@@ -34,6 +35,11 @@ async def record_settings(database: Database, settings: Settings, *, now: dateti
             audit.append(session, CHAIN, kind=_KIND, actor="system", detail=detail, now=now)
 
     await database.write(work)
+
+
+@cache
+def _release() -> str:
+    return metadata.version("arap")
 
 
 def settings_digest(settings: Settings) -> str:

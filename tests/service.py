@@ -7,15 +7,19 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 from fastapi import FastAPI
 
+from arap_service import policy_source
 from arap_service.app import create_app
 from arap_service.checkpoints import Checkpoint, passing
 from arap_service.context import Context, random_id
+from arap_service.domain.policy_load import load_policy
 from arap_service.issuer import Issuer
 from arap_service.jwks import Fetch, fetch_keys
 from arap_service.key_file import write_new_ring
@@ -30,6 +34,8 @@ RESOLVER_SCOPES = ("approval:read", "approval:resolve", "approval:revoke")
 SECRET = "correct horse battery staple"
 CALLBACK_KEY = base64.b64encode(b"k" * 32).decode()
 CALLBACK = "https://gate.example/callbacks/arap"
+# A policy never changes once it is read, and thousands of tests open a service with one of a few.
+_read_once = cache(load_policy)
 
 
 def client(client_id: str, *scopes: str, agent: str | None = None) -> dict[str, Any]:
@@ -79,15 +85,17 @@ async def service_context(
     upstream: Upstream | None = None,
 ) -> AsyncIterator[Context]:
     """A context on a database whose tables exist already."""
-    context = await open_context(
-        settings,
-        clock=clock,
-        new_id=random_id,
-        checkpoint=checkpoint,
-        outbound=outbound,
-        fetch=fetch,
-        upstream=upstream,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy_source, "load_policy", _read_once)
+        context = await open_context(
+            settings,
+            clock=clock,
+            new_id=random_id,
+            checkpoint=checkpoint,
+            outbound=outbound,
+            fetch=fetch,
+            upstream=upstream,
+        )
     try:
         yield context
     finally:

@@ -8,6 +8,7 @@ that would fetch something. All faults are reported together, each with its line
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from importlib import resources
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -123,6 +124,7 @@ def _explain(error: jsonschema_rs.ValidationError) -> str:
             return error.message
 
 
+@cache
 def _schema() -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(policy_schema(), retriever=refuse_to_fetch)
 

@@ -6,6 +6,7 @@ What the values mean is decided in `policy_load.py`.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ _FAST: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoad
 _DEEP_FOR_FAST: Final = 500
 _MOST_NODES: Final = 100_000
 _DEEPEST: Final = 60
+_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 _SCALARS: Final[Mapping[str, str]] = {
     "tag:yaml.org,2002:str": "str",
     "tag:yaml.org,2002:timestamp": "str",  # a date is its text here
@@ -150,7 +152,7 @@ class _Reader:
 
     def _text(self, text: str, node: yaml.Node, path: tuple[object, ...]) -> str:
         # What an escape sequence can smuggle in, and what no database or expression could hold.
-        if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+        if "\x00" in text or _HALF_CHARACTER.search(text):
             self._fault(node.start_mark.line + 1, path, "a text must hold neither NUL nor half a character")
             return ""
         return text
