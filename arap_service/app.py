@@ -33,7 +33,7 @@ from arap_service.api import (
 from arap_service.api import issuer as issuer_routes
 from arap_service.api.auth import Authenticator
 from arap_service.api.description import complete, operation_id
-from arap_service.api.direct import DirectPaths, UseCase
+from arap_service.api.direct import DirectPaths, Endpoint
 from arap_service.api.edge import EdgeMiddleware
 from arap_service.api.observed import Observed
 from arap_service.api.problems import install_problems
@@ -50,7 +50,7 @@ from arap_service.web.login import gatekeeper
 class Service(FastAPI):
     """An application whose every answer, also that of its outermost error handler, gets the common headers."""
 
-    direct_paths: Mapping[str, UseCase]
+    direct_paths: Mapping[str, Endpoint]
 
     def openapi(self) -> dict[str, Any]:
         """The description of all operations, made once."""
@@ -99,7 +99,8 @@ def create_app(context: Context, *, background: bool = False) -> FastAPI:
         # Its spans would hold paths and queries, and thereby handles and names; ours are made in api/observed.py.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    app.direct_paths = {settings.base_path + path: use_case for path, use_case in pdp.PATHS.items()}
+    direct = {**pdp.PATHS, **requests.PATHS}
+    app.direct_paths = {settings.base_path + path: endpoint for path, endpoint in direct.items()}
     _install(app, context)
     _route(app, context)
     return app
@@ -147,7 +148,9 @@ def _routes(
     hundred calls; what they share holds nothing of an application, for that comes with the call.
     """
     made = APIRouter(generate_unique_id_function=operation_id, strict_content_type=True, max_body_size=max_body_size)
-    for router in (health.router, pdp.direct, pdp.router, search.router, requests.router, resolver.router):
+    for router in (health.router, pdp.direct, pdp.router, search.router):
+        made.include_router(router, prefix=base)
+    for router in (requests.direct, requests.router, resolver.router):
         made.include_router(router, prefix=base)
     talk = (conversation.requester, conversation.router)
     for router in (

@@ -6,15 +6,13 @@ so the routes here are described by hand. AuthZEN Authorization API, "HTTPS JSON
 and Approval Profile.
 """
 
-from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
-from fastapi.routing import APIRoute
 
 from arap_service.api.auth import CallerDep, ContextDep
-from arap_service.api.direct import UseCase, respond
+from arap_service.api.direct import DirectRoute, Endpoint, asking, respond
 from arap_service.api.problems import NO_STORE, problem_responses
 from arap_service.denials import request_schema_url
 from arap_service.domain.errors import Unauthenticated, UnknownTask
@@ -24,7 +22,10 @@ from arap_service.protocol.arap import CAPABILITY
 
 SEARCH_PATH: Final = "/access/v1/search"
 METADATA_PATH: Final = "/.well-known/authzen-configuration"
-PATHS: Final[dict[str, UseCase]] = {"/access/v1/evaluation": evaluate, "/access/v1/evaluations": evaluations}
+PATHS: Final[dict[str, Endpoint]] = {
+    "/access/v1/evaluation": asking(evaluate),
+    "/access/v1/evaluations": asking(evaluations),
+}
 """The hot paths, for `DirectPaths`."""
 _CACHED: Final = {"Cache-Control": "public, max-age=300"}  # PDP-35
 
@@ -33,15 +34,6 @@ class SchemaResponse(JSONResponse):
     """A JSON Schema, under the media type of such."""
 
     media_type = "application/schema+json"
-
-
-class DirectRoute(APIRoute):
-    """A route whose endpoint takes the request as it is; documented like any other."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The endpoint itself."""
-        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
-        return handler
 
 
 ENTITY: Final = {

@@ -64,13 +64,15 @@ def install_problems(app: FastAPI, *, base_path: str = "") -> None:
     text_paths = tuple(path if path.startswith("/.well-known") else base_path + path for path in TEXT_PATHS)
 
     def answer(request: Request, error: Exception) -> Response:
-        fault = _fault(error)
-        if request.url.path.startswith(text_paths):
-            return fault.as_text()
-        return fault.as_problem()
+        return text_of(error) if request.url.path.startswith(text_paths) else problem_of(error)
 
     for kind in (ArapError, HTTPException, RequestValidationError, StoreUnavailable, Exception):
         app.add_exception_handler(kind, answer)
+
+
+def problem_of(error: Exception) -> Response:
+    """The problem document that answers any error on every other path."""
+    return _fault(error).as_problem()
 
 
 def text_of(error: Exception) -> Response:

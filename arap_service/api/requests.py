@@ -4,22 +4,26 @@ Parses, authenticates, counts and renders; what is accepted and who may see what
 Request and Approval Profile, "Access Request Response", "Poll the Task", "Cancellation".
 """
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import JSONResponse, Response
 
 from arap_service import requests
-from arap_service.api.auth import CallerDep, ContextDep
-from arap_service.api.bodies import idempotency_key, json_object, raw_json
+from arap_service.api.auth import CallerDep, ContextDep, authenticate, context
+from arap_service.api.bodies import idempotency_key, json_object
+from arap_service.api.direct import Answer, DirectRoute, Endpoint, json_bytes
 from arap_service.api.problems import NO_STORE, problem_responses
 from arap_service.context import Context
 from arap_service.domain import errors
 from arap_service.domain.callers import Scope
 from arap_service.requests import own
 
+direct = APIRouter(route_class=DirectRoute, tags=["access requests"])
 router = APIRouter(tags=["access requests"])
 
+SUBMISSION_PATH: Final = "/access/v1/request"
 _OBJECT = {"type": "object"}
 _INSTANT = {"type": "string", "format": "date-time"}
 _LINKS = {"type": "object", "additionalProperties": {"type": "string", "format": "uri"}}
@@ -186,8 +190,24 @@ def _accepted(status: int, description: str) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": description, "content": {"application/json": {"schema": _TASK}}}}
 
 
-@router.post(
-    "/access/v1/request",
+async def submitting(request: Request) -> Answer:
+    """Create a task, or return the one that this key or this denial has created before."""
+    caller, ctx = await authenticate(request), context(request)
+    caller.require(Scope.SUBMIT)
+    ctx.rates.check("submission", caller.principal)
+    submitted = await requests.submit(
+        ctx, caller, await json_bytes(request), idempotency_key=idempotency_key(request.headers)
+    )
+    headers = task_headers(ctx, submitted.task, status=submitted.status_code)
+    return Answer(submitted.body, submitted.status_code, headers)
+
+
+PATHS: Final = {SUBMISSION_PATH: Endpoint(submitting)}
+"""What is answered before the framework's layers, for `DirectPaths`."""
+
+
+@direct.post(
+    SUBMISSION_PATH,
     summary="Request access after a requestable denial",
     status_code=202,
     response_class=JSONResponse,
@@ -214,14 +234,9 @@ def _accepted(status: int, description: str) -> dict[int | str, dict[str, Any]]:
         ),
     },
 )
-async def submit(request: Request, caller: CallerDep, ctx: ContextDep) -> JSONResponse:
+async def submit(request: Request) -> Response:
     """Create a task, or return the one that this key or this denial has created before."""
-    caller.require(Scope.SUBMIT)
-    ctx.rates.check("submission", caller.principal)
-    submitted = await requests.submit(
-        ctx, caller, await raw_json(request), idempotency_key=idempotency_key(request.headers)
-    )
-    return _task(ctx, submitted.body, status=submitted.status_code)
+    return (await submitting(request)).response()
 
 
 _OWN = (errors.Unauthenticated, errors.Forbidden, errors.UnknownTask, errors.TaskExpired)
@@ -285,11 +300,15 @@ async def report_item(
     return Response(status_code=204, headers=NO_STORE)
 
 
-def _task(ctx: Context, body: dict[str, Any], *, status: int = 200) -> JSONResponse:
-    headers = dict(NO_STORE)  # ARS-07
-    task = body["task"]
+def task_headers(ctx: Context, task: Mapping[str, Any], *, status: int = 200) -> dict[str, str]:
+    """Where a task that was submitted is found, and when to ask about one that is open."""
+    headers = {}
     if status in {201, 202}:
-        headers["Location"] = task["status_endpoint"]  # ARS-50
+        headers["location"] = task["status_endpoint"]  # ARS-50
     if task["status"] == "pending":
-        headers["Retry-After"] = str(ctx.settings.limits.poll_seconds)  # ARS-58
-    return JSONResponse(body, status, headers)
+        headers["retry-after"] = str(ctx.settings.limits.poll_seconds)  # ARS-58
+    return headers
+
+
+def _task(ctx: Context, body: dict[str, Any]) -> JSONResponse:
+    return JSONResponse(body, headers={**NO_STORE, **task_headers(ctx, body["task"])})

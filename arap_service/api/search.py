@@ -9,8 +9,8 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from arap_service.api.direct import respond
-from arap_service.api.pdp import ENTITY, MEMBERS, REFUSALS, SEARCH_PATH, DirectRoute, described
+from arap_service.api.direct import DirectRoute, respond
+from arap_service.api.pdp import ENTITY, MEMBERS, REFUSALS, SEARCH_PATH, described
 from arap_service.domain.callers import Scope
 from arap_service.search import search_actions, search_resources, search_subjects
 

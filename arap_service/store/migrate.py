@@ -89,8 +89,9 @@ def _context(connection: Connection) -> MigrationContext:
     ours: dict[str, Any] = {
         "version_table": VERSION_TABLE,
         "include_name": lambda name, kind, _: kind != "table" or name in Row.metadata.tables,
-        "include_object": lambda item, _name, kind, *_: kind != "index"
-        or item.info.get(ONLY_ON, connection.dialect.name) == connection.dialect.name,
+        "include_object": lambda item, _name, kind, *_: (
+            kind != "index" or item.info.get(ONLY_ON, connection.dialect.name) == connection.dialect.name
+        ),
     }
     return MigrationContext.configure(connection, opts=ours)
 
