@@ -168,8 +168,10 @@ async def commit(ctx: Context, work: Callable[[WriteSession], tuple[Submitted, T
     raise StoreUnavailable("busy", "database: too many submissions of the same denial at once")
 
 
-def answer(ctx: Context, session: Session, caller: Caller, task: Task, status_code: int) -> Submitted:
+def answer(
+    ctx: Context, session: Session, caller: Caller, task: Task, status_code: int, *, is_new: bool = False
+) -> Submitted:
     """The handle of a task, with results for a caller who may have them."""
     seal = task_seal(task, ctx.ring)
-    body = response(session, task, ctx.settings, may_have=caller.may(Scope.RESULT), seal=seal)
+    body = response(session, task, ctx.settings, may_have=caller.may(Scope.RESULT), seal=seal, is_new=is_new)
     return Submitted(body["task"], status_code, body.get("result"))

@@ -39,14 +39,14 @@ from arap_service.sealed import RowSeal
 from arap_service.store import queueing
 from arap_service.store.database import WriteSession
 from arap_service.store.item_tables import TaskItem
+from arap_service.store.rows import insert_row
 from arap_service.store.tables import JtiUse, Task
 
 
 def create_bundle(ctx: Context, session: WriteSession, bundle: Bundle, orders: Sequence[Order]) -> tuple[Task, int]:
     """Write the request of `orders`, one for each item, some perhaps decided at once; the task and its HTTP status."""
     task, seal = _task(ctx, bundle, orders)
-    session.add(task)
-    session.flush()
+    insert_row(session, task)
     parts = [Part(task, _row(task, seal, order, item=item)) for item, order in enumerate(orders, start=1)]
     session.add_all(part.own for part in parts)
     session.flush()

@@ -34,7 +34,7 @@ from arap_service.sealed import RowSeal
 from arap_service.store import queueing, submissions
 from arap_service.store.database import WriteSession
 from arap_service.store.item_tables import TaskItem
-from arap_service.store.rows import add_rows
+from arap_service.store.rows import add_rows, insert_row, new_row
 from arap_service.store.tables import IdempotencyKey, JtiUse, Task, Vote
 
 KEY_GRACE: Final = timedelta(hours=24)
@@ -71,8 +71,7 @@ def create(ctx: Context, session: WriteSession, order: Order) -> tuple[Task, int
     part = Part(task)
     evaluations = voices_on(ctx, session, part, order)
     outcome = progress(order.template.steps, (), evaluations=evaluations)
-    session.add(task)
-    session.flush()
+    insert_row(session, task)
     add_steps(session, part, order.template)
     queueing.add_words(session, task.id, searched_words(task))
     # ARS-122: subject, resource, action, context, denial, requester and client, the sensitive ones as hashes.
@@ -117,7 +116,8 @@ def task_of(ctx: Context, order: Order) -> tuple[Task, RowSeal]:
     seal = RowSeal.new(ctx.ring, table="task", row_id=task_id)
     pending_until = pending_end(order)
     issuer, jti = order.proof.token or (None, None)
-    task = Task(
+    task = new_row(
+        Task,
         id=task_id,
         status=TaskStatus.PENDING.value,
         version=1,

@@ -64,9 +64,14 @@ def approval_result(approval: Approval) -> dict[str, Any]:
     }
 
 
-def response(session: Session, task: Task, settings: Settings, *, may_have: bool, seal: RowSeal) -> dict[str, Any]:
-    """What a submission or a status request is answered with; `may_have` tells whether the caller may see results."""
-    is_asked = task.status == TaskStatus.PENDING and conversations.is_asked(session, task.id)
+def response(
+    session: Session, task: Task, settings: Settings, *, may_have: bool, seal: RowSeal, is_new: bool = False
+) -> dict[str, Any]:
+    """What a submission or a status request is answered with; `may_have` tells whether the caller may see results.
+
+    Nobody can have asked anything about a task that `is_new`: it was made in this transaction.
+    """
+    is_asked = not is_new and task.status == TaskStatus.PENDING and conversations.is_asked(session, task.id)
     if task.item_count:
         approvals = votes.approvals_of(session, task.id) if may_have else {}
         listed = _items(session, task, settings, seal=seal, approvals=approvals)

@@ -101,6 +101,6 @@ async def _submit_one(ctx: Context, attempt: Attempt, intake: Intake) -> Submitt
         if stated is not None:
             use(session, Part(task), stated, by=caller.principal, now=now)
         session.flush()
-        return answer(ctx, session, caller, task, status_code), task
+        return answer(ctx, session, caller, task, status_code, is_new=True), task
 
     return await commit(ctx, work)  # 4, 12 and 16

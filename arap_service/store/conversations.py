@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, update
 from sqlmodel import Session, col, select
 
 from arap_service.store.conversation_tables import Claim, Comment, Question
-from arap_service.store.database import WriteSession
+from arap_service.store.database import WriteSession, connection_of
 
 _ASKED: Final = (  # made once, since making it takes longer than running it
     select(col(Question.id)).where(col(Question.task_id) == bindparam("task_id"), col(Question.answered_at).is_(None))
@@ -29,7 +29,7 @@ def open_question(session: Session, task_id: str) -> Question | None:
 
 def is_asked(session: Session, task_id: str) -> bool:
     """Whether a question that has been flushed waits for its answer; every poll asks."""
-    return session.connection().execute(_ASKED, {"task_id": task_id}).first() is not None
+    return connection_of(session).execute(_ASKED, {"task_id": task_id}).first() is not None
 
 
 def answer_question(session: WriteSession, question_id: str, *, by: str, at: datetime, sealed: bytes) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 from sqlalchemy import Integer, bindparam, column, func, literal_column, or_, select, table, text, union_all
 from sqlmodel import Session, col
 
+from arap_service.store.database import connection_of
 from arap_service.store.log import last_checkpoint, last_position
 from arap_service.store.people import counts
 from arap_service.store.people_tables import Account, Identity, Manager, Membership, Person
@@ -73,7 +74,7 @@ def open_tasks(session: Session) -> list[OpenTasks]:
 
 def has_more_open(session: Session, client_id: str, *, than: int) -> bool:
     """Whether the client has more pending requests than this; looks at one more than that at most."""
-    return session.connection().execute(_MORE_OPEN, {"client_id": client_id, "than": than}).first() is not None
+    return connection_of(session).execute(_MORE_OPEN, {"client_id": client_id, "than": than}).first() is not None
 
 
 def backlog(session: Session) -> Backlog:

@@ -1,20 +1,24 @@
-"""Rows that are written and forgotten: one statement a table, past the session's memory of objects.
+"""Rows that are made and written past what a session does for its objects, which takes several times as long.
 
-For what the same transaction reads no more, which the session would take several times as long to remember, and for
-what may be there already. Every column without a default of the database is given. Which rows these are is decided
-elsewhere.
+What the same transaction reads no more is written and forgotten, one statement a table; what it goes on working with
+is inserted and then known to the session as if it had been read; and something may be there already. Every column
+without a default of the database is given. Which rows these are is decided elsewhere.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Insert, Table, insert
+from sqlalchemy import Insert, Table, insert, inspect
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import make_transient_to_detached
+from sqlalchemy.orm.attributes import instance_dict
 from sqlmodel import Session
 
-from arap_service.store.database import WriteSession
+from arap_service.store.database import WriteSession, connection_of
 from arap_service.store.tables import Row
+
+Kind = TypeVar("Kind", bound=Row)
 
 
 def table_of(kind: type[Row]) -> Table:
@@ -33,10 +37,30 @@ def inserting(session: Session, kind: type[Row]) -> Any:
     return (sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert)(kind)
 
 
+@cache
+def _defaults_of(kind: type[Row]) -> Mapping[str, Any]:
+    """What a column holds that nobody names; what a default makes anew for each row is not for these rows."""
+    return {name: field.get_default() for name, field in kind.model_fields.items() if not field.is_required()}
+
+
+def new_row(kind: type[Kind], **columns: Any) -> Kind:
+    """A row of these `columns`, taken as they are, as one that was read would be; in no session yet."""
+    row: Kind = inspect(kind).class_manager.new_instance()
+    instance_dict(row).update({**_defaults_of(kind), **columns})
+    return row
+
+
+def insert_row(session: WriteSession, row: Row) -> None:
+    """Insert what `row` holds, which is in no session; from then on the session knows it."""
+    add_row(session, row)
+    make_transient_to_detached(row)
+    session.add(row)
+
+
 def add_rows(session: WriteSession, kind: type[Row], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert `rows`, which have the same columns, at once; what they refer to has been flushed."""
     if rows:
-        session.connection().execute(_insert_of(kind), rows)
+        connection_of(session).execute(_insert_of(kind), rows)
 
 
 def add_row(session: WriteSession, row: Row) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, String, bindparam, exists, literal_column, or_, select
 from sqlmodel import Session
 
+from arap_service.store.database import connection_of
 from arap_service.store.item_tables import TaskItem
 from arap_service.store.rows import table_of
 from arap_service.store.tables import Denial, IdempotencyKey, JtiUse, Task
@@ -68,12 +69,12 @@ def is_first(
         "submitter": submitter,
         "client_id": client_id,
     }
-    return not session.connection().execute(_BEFORE, asked).scalar_one()
+    return not connection_of(session).execute(_BEFORE, asked).scalar_one()
 
 
 def grounds_of(session: Session, evaluation_id: str) -> tuple[str, str] | None:
     """Rule and reason of the requestable denial that was recorded under this evaluation id."""
     if not is_storable(evaluation_id):
         return None
-    found = session.connection().execute(_GROUNDS, {"evaluation_id": evaluation_id}).one_or_none()
+    found = connection_of(session).execute(_GROUNDS, {"evaluation_id": evaluation_id}).one_or_none()
     return None if found is None else (found.rule_id, found.reason)
