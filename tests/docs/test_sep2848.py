@@ -20,7 +20,7 @@ PORT, SERVICE_PORT = 8403, 8405
 def test_every_command_of_the_page_does_what_it_says(tmp_path: Path) -> None:
     ports = {8400: 8400, 8500: 8500, PORT: PORT, SERVICE_PORT: SERVICE_PORT}
     said = [printed for _, printed in Guide(tmp_path, ports).follow(PAGE) if printed]
-    ours, client, service = said
+    ours, client, service, sentences = said
     creation = [check for check in CHECKS if check.group == "creation"]
     assert f"{len(creation)} checks: {len(creation)} passed" in ours
     assert {one["verdict"] for one in json.loads((tmp_path / "found.json").read_text())["checks"]} == {"pass"}
@@ -30,6 +30,7 @@ def test_every_command_of_the_page_does_what_it_says(tmp_path: Path) -> None:
     # It is served over plain http here.
     assert f"{len(first)} checks: {len(first) - 1} passed, 0 failed, 1 skipped" in service
     assert "arap-policy-outranks-approval" in service
+    assert f"{len(ARAP_CHECKS)} checks in all" in sentences
 
 
 def test_the_tables_name_every_call_and_every_verb() -> None:
