@@ -16,6 +16,7 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -43,7 +44,7 @@ from arap_service.settings import load_settings
 from arap_service.store import migrate
 from arap_service.store.database import Database
 from arap_service.surroundings import utc_now
-from arap_service.web.passwords import hash_password
+from arap_service.web.passwords import check_new, hash_password
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -165,6 +166,8 @@ def account_add(
     with failing_clearly():
         settings = load_settings(config)
         password = sys.stdin.readline().rstrip("\r\n") if password_stdin else secrets.token_urlsafe(15)
+        if password_stdin:
+            check_new(password, about=(login, person, urlsplit(settings.identifier).hostname or ""))
         hashed = hash_password(password)
         work = partial(
             add_account, login=login, person_id=person, password_hash=hashed, issuer=settings.identifier, now=utc_now()

@@ -252,9 +252,13 @@ def test_people_and_accounts_are_brought_in_and_every_change_is_audited(dev: Pat
     assert not any(line.startswith("add") for line in said[1])
     assert [lines[-1] for lines in said] == ["1 people are up to date."] * 2
     given = run(
-        "account", "add", "Dana", "--person", "dana", "--password-stdin", *config, stdin="a long enough password\n"
+        "account", "add", "Dana", "--person", "dana", "--password-stdin", *config, stdin="a long enough phrase\n"
     )
     assert given.stdout == "Account Dana is ready.\n"
+    guessed = failure(
+        "account", "add", "Dana", "--person", "dana", "--password-stdin", *config, stdin="dana-in-november\n"
+    )
+    assert "no name of its owner" in guessed
     assert "password " in run("account", "add", "dana", "--person", "dana", *config).stdout
     with sqlite3.connect(dev / "arap.db") as database:
         identities = database.execute("SELECT iss, sub FROM identity WHERE person_id = 'dana' ORDER BY iss").fetchall()

@@ -4,6 +4,8 @@ A check costs the same whether the account exists or not, so that its duration t
 RFC 9106 (Argon2id, the library's defaults for memory and passes).
 """
 
+import re
+from collections.abc import Iterable
 from typing import Final
 
 from argon2 import PasswordHasher
@@ -11,6 +13,38 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 MIN_LENGTH: Final = 12
 MAX_LENGTH: Final = 256
+COMMON_WORDS: Final = (
+    "approval",
+    "password",
+    "passwort",
+    "passw0rd",
+    "welcome",
+    "letmein",
+    "iloveyou",
+    "qwerty",
+    "qwertz",
+    "azerty",
+    "1q2w3e",
+    "asdfgh",
+    "abc123",
+    "abcdef",
+    "123456",
+    "654321",
+    "111111",
+    "changeme",
+    "princess",
+    "football",
+    "sunshine",
+    "dragon",
+    "monkey",
+    "master",
+    "secret",
+    "admin",
+    "login",
+)
+"""What the passwords that are tried first are made of; none of ours may hold one."""
+_FEWEST: Final = 5
+_PARTS: Final = re.compile(r"[^0-9a-z]+")
 _HASHER: Final = PasswordHasher()
 # Nobody's password: what a check for an unknown account is measured against.
 _NOBODY: Final = _HASHER.hash("no account has this password")
@@ -31,6 +65,22 @@ def hash_password(password: str) -> str:
     if len(password) > MAX_LENGTH:
         raise WeakPassword(f"A password has at most {MAX_LENGTH} characters.")
     return _HASHER.hash(password)
+
+
+def check_new(password: str, *, about: Iterable[str]) -> None:
+    """Refuse a new password that somebody guesses early who knows whose it is, or what most people take.
+
+    `about` are names of its owner and of this service; whole words of them count from four characters on.
+
+    Raises:
+        WeakPassword: It holds such a word, or says the same few characters again and again.
+    """
+    folded = password.casefold()
+    near = {part for name in about for part in (name.casefold(), *_PARTS.split(name.casefold())) if len(part) >= 4}
+    if any(word in folded for word in (*COMMON_WORDS, *near)):
+        raise WeakPassword("A password must hold no name of its owner or of this service, and no word that many take.")
+    if len(set(folded)) < _FEWEST:
+        raise WeakPassword(f"A password needs at least {_FEWEST} different characters.")
 
 
 def is_password(password: str, *, stored: str | None) -> bool:

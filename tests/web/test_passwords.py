@@ -4,7 +4,15 @@ import argon2
 import pytest
 
 from arap_service.web import passwords
-from arap_service.web.passwords import MAX_LENGTH, MIN_LENGTH, WeakPassword, hash_password, is_outdated, is_password
+from arap_service.web.passwords import (
+    MAX_LENGTH,
+    MIN_LENGTH,
+    WeakPassword,
+    check_new,
+    hash_password,
+    is_outdated,
+    is_password,
+)
 
 GOOD = "correct horse battery"
 
@@ -36,6 +44,31 @@ def test_an_unknown_account_costs_the_same_work() -> None:
 def test_a_password_outside_the_limits_is_refused(password: str) -> None:
     with pytest.raises(WeakPassword):
         hash_password(password)
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "Maria-2026-Spring",
+        "my-dear-KIM.LEE-too",
+        "the best of example",
+        "Approvals-4-everybody",
+        "PassWord-of-the-day",
+        "zzQWERTYzz-77-uu",
+        "123456-hurrah-78",
+        "abababababab",
+    ],
+)
+def test_a_new_password_that_is_guessed_early_is_refused(password: str) -> None:
+    """OWASP ASVS 5.0, 6.2.11: the names of its owner and of the service, and what most people take."""
+    with pytest.raises(WeakPassword):
+        check_new(password, about=("maria", "kim.lee", "desk.example.net"))
+
+
+@pytest.mark.parametrize("password", [GOOD, "tr3es & a lake, far", "sM4u9_xQ0bbE2", "an unusual kim of cheese"])
+def test_any_other_new_password_will_do(password: str) -> None:
+    """Names of fewer than four characters stand in too many words to be refused."""
+    check_new(password, about=("maria", "kim", "desk.example.net"))
 
 
 def test_what_follows_after_the_longest_password_is_not_ignored() -> None:
