@@ -25,7 +25,7 @@ from arap_service.store.database import WriteSession
 from arap_service.store.people_tables import Account, Identity, Membership, Person
 from arap_service.surroundings import utc_now
 from arap_service.web import passwords
-from tests.requests.world import ISSUER, World, person
+from tests.requests.world import ISSUER, World, person, question
 from tests.service import CLIENTS, app_for, http, service_context, settings_for
 from tests.web.desk import PASSWORD, QUICK, Browser
 
@@ -43,6 +43,8 @@ templates:
     title: Work
     explanation: Somebody has to agree.
     reason_required: []
+    evaluators:
+      - {id: small-sums, when: 'call.?arguments.?amount.orValue(1000) <= 1', decision: approve, reason: a small sum}
     steps:
       - id: decide
         title: Decide
@@ -86,8 +88,9 @@ TABLE: Mapping[str, str] = {
     "zoe": "not_assigned",
     "risk-engine": MAY,  # the resolver that the step names
     "other-engine": "not_assigned",
+    "small-sums": "not_assigned",  # a machine that bears the name of an evaluator
 }
-MACHINES = frozenset({"risk-engine", "other-engine"})
+MACHINES = frozenset({"risk-engine", "other-engine", "small-sums"})
 
 Attempt = Callable[[str, str, int], Awaitable[None]]
 
@@ -257,6 +260,17 @@ async def test_by_opening_a_link_nobody_decides(office: Office, method: str) -> 
         await browser.client.aclose()
 
     assert set((await office.tried(attempt)).values()) == {None}
+
+
+async def test_an_evaluator_speaks_when_a_request_is_made_and_on_no_other_way(office: Office) -> None:
+    small = await office.world.submit(
+        await office.world.body(question("wire_transfer", arguments={"amount": 1, "to": "DE1"}))
+    )
+    assert small.task["status"] == "approved"
+    found = await requests.detail(office.ctx, person("bob"), str(small.task["id"]))
+    assert [(vote.voter, vote.kind, vote.decision) for vote in found.votes] == [("small-sums", "evaluator", "approve")]
+    large = await requests.detail(office.ctx, person("bob"), await office.world.pending())
+    assert (large.status, large.votes) == ("pending", ())
 
 
 async def test_an_operator_who_says_not_who_he_is_decides_nothing(office: Office) -> None:
