@@ -14,6 +14,7 @@ from arap_service.context import Context
 from arap_service.courier import Courier
 from arap_service.notifier import Notifier
 from arap_service.requests.endings import REQUESTS
+from arap_service.requests.reviews import remind_of_overdue
 from arap_service.subscriptions import follow_subscriptions
 from arap_service.workers import expire_due, keep_step_times, purge_due
 
@@ -27,6 +28,8 @@ async def run_background(ctx: Context) -> None:
         group.start_soon(_loop, ctx, "keys", _refresh_keys, 60.0)
         group.start_soon(_loop, ctx, "deadlines", expire_due, 1.0)
         group.start_soon(_loop, ctx, "steps", keep_step_times, 1.0)
+        if ctx.settings.notifications.channels:
+            group.start_soon(_loop, ctx, "reviews", remind_of_overdue, 60.0)
         group.start_soon(_loop, ctx, "retention", purge_due, 60.0)
         group.start_soon(_loop, ctx, "signing", _checkpointer(ctx), float(ctx.settings.limits.checkpoint_seconds))
         if ctx.settings.subscriptions:

@@ -5,7 +5,7 @@ local account from `ARAP_PASSWORD` or asked for. Who can open the database can d
 are those of the desk and of the API, and one function decides (GOV-09).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import typer
@@ -27,7 +27,7 @@ Password = Annotated[str | None, typer.Option(envvar="ARAP_PASSWORD", help="Bett
 Token = Annotated[str | None, typer.Option(envvar="ARAP_TOKEN", help="An access token instead of an account.")]
 RequestId = Annotated[str, typer.Argument(help="The id of the request, as the list shows it.")]
 Item = Annotated[int | None, typer.Option(help="Which thing of several, counted from 1.")]
-Version = Annotated[int | None, typer.Option(help="The version that you have seen; the newest by default.")]
+Version = Annotated[int | None, typer.Option(help="The version that you have seen; else it is shown first.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 _ROW: TypeAdapter[QueueRow] = TypeAdapter(QueueRow)
 _DETAIL: TypeAdapter[RequestDetail] = TypeAdapter(RequestDetail)
@@ -93,7 +93,7 @@ def approve_command(
     item: Item = None,
     version: Version = None,
 ) -> None:
-    """Approve a request, or one thing of several."""
+    """Approve a request, or one thing of several; if it has changed since it was shown, nothing is recorded."""
     _decide(config, (login, password, token), request_id, "approve", (reason, item, version))
 
 
@@ -109,7 +109,7 @@ def deny_command(
     item: Item = None,
     version: Version = None,
 ) -> None:
-    """Deny a request, or one thing of several."""
+    """Deny a request, or one thing of several; if it has changed since it was shown, nothing is recorded."""
     _decide(config, (login, password, token), request_id, "deny", (reason, item, version))
 
 
@@ -120,19 +120,35 @@ def _decide(
     decision: str,
     said: tuple[str | None, int | None, int | None],
 ) -> None:
-    reason, item, version = said
-
     async def work(ctx: Context, caller: Caller) -> None:
-        seen = version
-        if seen is None:
-            found = await requests.detail(ctx, caller, request_id)
-            seen = next((each.version for each in found.items if each.item == item), found.version)
-        after = await requests.decide(
-            ctx, caller, request_id, decision=decision, version=seen, reason=reason, item=item
-        )
-        typer.echo(f"{after.id}  {after.status}  version {after.version}")
+        await decide_shown(ctx, caller, request_id, decision, said, say=typer.echo)
 
     as_caller(config, *who, work)
+
+
+async def decide_shown(
+    ctx: Context,
+    caller: Caller,
+    request_id: str,
+    decision: str,
+    said: tuple[str | None, int | None, int | None],
+    *,
+    say: Callable[[str], None],
+) -> None:
+    """Decide what `said` (reason, thing, version) names; without a version what is shown first, and no other.
+
+    Raises:
+        StaleVersion: It has changed since it was shown, or since the version that was named; nothing is recorded.
+    """
+    reason, item, seen = said
+    if seen is None:
+        found = await requests.detail(ctx, caller, request_id)
+        for line in told(found):
+            say(line)
+        seen = next((each.version for each in found.items if each.item == item), found.version)
+        say(f"{'approving' if decision == 'approve' else 'denying'} this, version {seen}")
+    after = await requests.decide(ctx, caller, request_id, decision=decision, version=seen, reason=reason, item=item)
+    say(f"{after.id}  {after.status}  version {after.version}")
 
 
 def _line(row: QueueRow) -> str:

@@ -34,6 +34,7 @@ class Stored:
     backlog: Backlog
     audit: AuditLog
     at: datetime
+    overdue_reviews: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,11 @@ def _tasks(stored: Stored, templates: Collection[str]) -> Iterator[Metric]:
     for template_id, count in sorted(counts.items()):
         tasks.add_metric((template_id,), count)
     yield tasks
+    yield GaugeMetricFamily(
+        "arap_overdue_reviews",
+        "Emergencies that were used and whose review should be done by now.",
+        value=stored.overdue_reviews,
+    )
     yield GaugeMetricFamily(
         "arap_oldest_open_request_seconds",
         "How long the oldest pending access request has been waiting; 0 if none is.",

@@ -158,6 +158,7 @@ def test_templates_that_no_rule_names_any_more_are_one_label() -> None:
         Backlog(0, None, 0, 0),
         AuditLog(7, 5, START),
         START + timedelta(seconds=9),
+        overdue_reviews=3,
     )
     text = Metrics({}).exposition(InForce("v", is_newer_refused=False, templates={"kept", "new"}), stored).decode()
     found = read(text)
@@ -168,5 +169,6 @@ def test_templates_that_no_rule_names_any_more_are_one_label() -> None:
     }
     assert found["arap_oldest_open_request_seconds"] == 9
     assert found["arap_audit_entries"] == 7
+    assert found["arap_overdue_reviews"] == 3
     assert found["arap_audit_signed_entries"] == 5
     assert found["arap_audit_checkpoint_age_seconds"] == 9

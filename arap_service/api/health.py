@@ -19,7 +19,7 @@ from arap_service.domain.callers import Scope
 from arap_service.domain.errors import Forbidden, Unauthenticated
 from arap_service.metrics import CONTENT_TYPE, InForce, Stored
 from arap_service.readiness import MOST_SECONDS, Readiness, readiness
-from arap_service.store import operation
+from arap_service.store import operation, reviews
 from arap_service.store.database import ReadSession, StoreUnavailable
 
 router = APIRouter(tags=["operation"])
@@ -66,7 +66,8 @@ async def exposition(ctx: Context) -> bytes:
 
     def work(session: ReadSession) -> Stored:
         tasks = tuple(operation.open_tasks(session))
-        return Stored(tasks, operation.backlog(session), operation.audit_log(session), now)
+        late = reviews.overdue_count(session, now=now)
+        return Stored(tasks, operation.backlog(session), operation.audit_log(session), now, late)
 
     try:
         stored = await ctx.database.look(work, seconds=MOST_SECONDS)

@@ -7,15 +7,25 @@ section 5, "Denial".
 
 import json
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
+import jsonschema_rs
 from sqlmodel import Session
 
 from arap_service.context import Context
 from arap_service.domain.callers import Caller
 from arap_service.domain.errors import ArapError, InputInvalid, InvalidRequest, UnknownTask
+from arap_service.domain.policy_load import refuse_to_fetch
 from arap_service.domain.revealing import told
-from arap_service.protocol.canonical import InvalidJson, Unrepresentable, canonical, same_json, strict_loads
+from arap_service.protocol.canonical import (
+    InvalidJson,
+    Unrepresentable,
+    canonical,
+    json_pointer,
+    same_json,
+    strict_loads,
+)
 from arap_service.records import Part, asked_of, task_seal
 from arap_service.requests.grounds import grounds_of
 from arap_service.requests.voters import board_of, decider_of, may_see
@@ -24,6 +34,8 @@ from arap_service.store import items, tasks
 MAX_BYTES: Final = 65_536
 MAX_DEPTH: Final = 64
 POINTER: Final = "/proposed_arguments"
+_MOST_ERRORS: Final = 20
+_LACKING: Final = frozenset({"required", "minProperties", "dependentRequired"})
 _YES_NO: Final[Mapping[str, bool]] = {"true": True, "false": False, "yes": True, "no": False}
 
 
@@ -54,7 +66,24 @@ def proposal_fault(part: Part, proposed: Mapping[str, Any], call: Mapping[str, A
         return InvalidRequest("Requests of this kind tell the requester nothing of a denial.", pointer=POINTER)
     if same_json(dict(call.get("arguments", {})), dict(proposed)):
         return InputInvalid("Nothing else is proposed.", errors=[{"pointer": POINTER, "code": "unchanged"}])
+    if errors := _misfits(call.get("input_schema"), proposed):
+        return InputInvalid("The tool does not take what is proposed.", errors=errors)
     return None
+
+
+def _misfits(schema: object, proposed: Mapping[str, Any]) -> list[Mapping[str, str]]:
+    """What the tool's own schema says against a proposal; what is missing may be what the proposer was not shown."""
+    if not isinstance(schema, Mapping):
+        return []
+    try:
+        validator = jsonschema_rs.validator_for(dict(schema), retriever=refuse_to_fetch)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
+        return []  # a schema that is none says nothing
+    return [
+        {"pointer": POINTER + json_pointer(error.instance_path), "code": str(error.kind.name)}
+        for error in islice(validator.iter_errors(dict(proposed)), _MOST_ERRORS)
+        if error.kind.name not in _LACKING
+    ]
 
 
 def call_of(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -37,6 +37,7 @@ from arap_service.store.tables import Task
 from arap_service.views import Page
 
 MAX_NOTE: Final = 4000
+_BATCH: Final = 100
 State = Literal["open", "overdue", "closed"]
 
 
@@ -84,6 +85,28 @@ def note_use(ctx: Context, session: WriteSession, part: Part, approval_id: str, 
         )
         session.on_commit(task_topic(part.task.id))
         session.on_commit(REQUESTS)
+
+
+async def remind_of_overdue(ctx: Context) -> int:
+    """Have the owners of overdue reviews told once more, once for each day that one is late; how many were."""
+
+    def work(session: WriteSession) -> int:
+        now, told = ctx.clock(), 0
+        for review, task in reviews.overdue(session, now=now, limit=_BATCH):
+            part, days = _part(session, review, task), (now - review.due_at).days
+            told += announce(
+                ctx,
+                session,
+                NoticeKind.REVIEW_DUE,
+                task,
+                now=now,
+                about=f"{review.approval_id}:late:{days}",
+                item=review.item,
+                groups=part.own.template["emergency"]["owners"],
+            )
+        return told
+
+    return await ctx.database.write(work)
 
 
 async def list_reviews(

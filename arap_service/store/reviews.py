@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import func, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, select
 
@@ -58,6 +58,17 @@ def reviews_page(
         at, approval_id = after
         wanted = wanted.where((place[0] > at) | ((place[0] == at) & (place[1] > approval_id)))
     return [(review, task) for review, task in session.exec(wanted.order_by(*place).limit(limit))]
+
+
+def overdue(session: Session, *, now: datetime, limit: int) -> Sequence[tuple[EmergencyReview, Task]]:
+    """Open reviews that should be done by now, the longest overdue first."""
+    return reviews_page(session, is_open=True, due_before=now, after=None, limit=limit)
+
+
+def overdue_count(session: Session, *, now: datetime) -> int:
+    """How many open reviews should be done by now."""
+    is_late = (col(EmergencyReview.closed_at).is_(None), col(EmergencyReview.due_at) < now)
+    return session.exec(select(func.count()).select_from(EmergencyReview).where(*is_late)).one()
 
 
 def reviews_of(session: Session, task_id: str) -> dict[int, EmergencyReview]:

@@ -18,8 +18,9 @@ from arap_service.domain.errors import (
 )
 from arap_service.evaluation import evaluate
 from arap_service.protocol.arap import format_instant
-from arap_service.requests.reviews import close_review, list_reviews
+from arap_service.requests.reviews import close_review, list_reviews, remind_of_overdue
 from arap_service.store.notice_tables import Announcement
+from arap_service.store.reviews import overdue_count
 from tests.clock import START
 from tests.requests.world import GATE, READER, World, machine, person, question
 
@@ -92,6 +93,28 @@ async def test_owners_are_alerted_when_it_is_approved_and_when_a_review_is_due(a
     told = {row.kind: (row.groups, row.actor) for row in found if row.kind in {"emergency_used", "review_due"}}
     owners = ["board", "treasury"]
     assert told == {"emergency_used": (owners, "person:lea"), "review_due": (owners, None)}
+
+
+async def test_owners_are_told_again_each_day_that_a_review_is_late_and_not_after_it_is_closed(alerting: World) -> None:
+    task_id = await pending(alerting)
+    await alerting.decide(task_id, "lea")
+    approval_id = await used(alerting, task_id)
+    [review] = (await list_reviews(alerting.ctx, READER)).items
+
+    def late() -> int:
+        return alerting.ctx.database.read_now(lambda session: overdue_count(session, now=alerting.clock()))
+
+    assert (await remind_of_overdue(alerting.ctx), late()) == (0, 0)
+    alerting.clock.advance((review.due_at - alerting.clock()).total_seconds() + 1)
+    assert [await remind_of_overdue(alerting.ctx) for _ in range(2)] == [1, 0]
+    assert late() == 1
+    alerting.clock.advance(86400)
+    assert [await remind_of_overdue(alerting.ctx) for _ in range(2)] == [1, 0]
+    found = await alerting.ctx.database.read(lambda session: list(session.exec(select(Announcement))))
+    assert {tuple(row.groups) for row in found if row.kind == "review_due"} == {("board", "treasury")}
+    await close_review(alerting.ctx, person("mo"), approval_id, outcome="justified", note="Seen.")
+    alerting.clock.advance(86400)
+    assert (await remind_of_overdue(alerting.ctx), late()) == (0, 0)
 
 
 async def test_rule_that_denies_wins_over_an_emergency(terms: World) -> None:

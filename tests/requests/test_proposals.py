@@ -9,6 +9,7 @@ from sqlmodel import select
 from arap_service import requests
 from arap_service.domain.errors import ArapError, InputInvalid, InvalidRequest, UnknownTask
 from arap_service.domain.revealing import told
+from arap_service.protocol.canonical import TOOL_CALL
 from arap_service.store.tables import Vote
 from tests.requests.world import GATE, World, person, question
 
@@ -111,3 +112,27 @@ async def test_whoever_may_not_see_a_request_learns_none_of_its_arguments(terms:
 def test_what_is_told_lacks_secrets_and_what_is_hidden(allowed: Any, expected: dict[str, Any]) -> None:
     value = {"a": {"b": 1, "c": 2, "pin": 3}, "l": [1, 2], "pin": {"x": 1}, "e": {}}
     assert told(value, allowed=allowed, mask=["pin"]) == expected
+
+
+async def test_a_proposal_that_the_tool_would_not_take_is_refused_where_its_schema_is_known(terms: World) -> None:
+    """Only what was proposed is judged: what is missing may be what the reviewer was not shown."""
+    asked = question("plain")
+    schema = {"properties": {"amount": {"maximum": 10}, "to": {"pattern": "^DE"}}, "required": ["amount", "pin"]}
+    asked["context"][TOOL_CALL]["input_schema"] = schema
+    task_id = str((await terms.submit(await terms.body(asked))).task["id"])
+    with pytest.raises(InputInvalid) as refused:
+        await terms.decide(task_id, "ann", "deny", proposed_arguments={"amount": 11, "to": "FR1"})
+    assert sorted((each["pointer"], each["code"]) for each in refused.value.extra["errors"]) == [
+        ("/proposed_arguments/amount", "maximum"),
+        ("/proposed_arguments/to", "pattern"),
+    ]
+    assert (await terms.task(task_id)).status == "pending"
+    assert (await terms.decide(task_id, "ann", "deny", proposed_arguments={"amount": 9})).status == "denied"
+
+
+@pytest.mark.parametrize("schema", [{"type": 7}, {"$ref": "https://schemas.example/x"}, "no schema", None])
+async def test_a_schema_that_is_none_refuses_nothing(terms: World, schema: object) -> None:
+    asked = question("plain")
+    asked["context"][TOOL_CALL]["input_schema"] = schema
+    task_id = str((await terms.submit(await terms.body(asked))).task["id"])
+    assert (await terms.decide(task_id, "ann", "deny", proposed_arguments=OTHER)).status == "denied"

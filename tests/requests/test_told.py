@@ -3,7 +3,9 @@
 import pytest
 
 from arap_service import requests
-from arap_service.commands_requests import told
+from arap_service.commands_requests import decide_shown, told
+from arap_service.domain.errors import StaleVersion
+from arap_service.store.tasks import touch_task
 from tests.requests.bundles import body_of, submit
 from tests.requests.world import World, person, question
 
@@ -35,3 +37,23 @@ async def test_caution_and_values_are_told_of_each_thing_of_several(world: World
     assert [line for line in found[first:second] if "rate: 7" in line]
     assert [line for line in found[second:] if "rate: 7" in line]
     assert not [line for line in found[:first] if "rate: 7" in line]
+
+
+async def test_without_a_version_what_is_decided_is_shown_first(world: World) -> None:
+    task_id, said = await world.pending(), list[str]()
+    await decide_shown(world.ctx, person("ann"), task_id, "approve", (None, None, None), say=said.append)
+    assert said[0].startswith(f"{task_id}  pending  version 1")
+    assert "  /amount: 50000" in said
+    assert said[-2:] == ["approving this, version 1", f"{task_id}  approved  version 2"]
+
+
+async def test_what_changes_between_showing_and_deciding_is_not_decided(world: World) -> None:
+    task_id = await world.pending()
+
+    def meanwhile(line: str) -> None:
+        if line.startswith("approving"):
+            world.ctx.database.write_now(lambda session: touch_task(session, task_id, seen=1))
+
+    with pytest.raises(StaleVersion):
+        await decide_shown(world.ctx, person("ann"), task_id, "approve", (None, None, None), say=meanwhile)
+    assert (await world.task(task_id)).status == "pending"
