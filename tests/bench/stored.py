@@ -4,20 +4,24 @@ Most have ended; the newest wait. What is listed and opened is sealed as it woul
 that lists, searches and reads touch are there.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
+
+from sqlalchemy import DateTime, bindparam, text
 
 from arap_service.protocol.canonical import digest
 from arap_service.protocol.sealing import KeyRing
 from arap_service.requests.creation import searched_words
 from arap_service.sealed import RowSeal
 from arap_service.store.database import Database, WriteSession
-from arap_service.store.rows import add_rows
+from arap_service.store.rows import add_rows, table_of
 from arap_service.store.search_tables import TaskSearch
 from arap_service.store.tables import AuditHead, Row, StepState, StepVoice, Task
 
 BATCH: Final = 5_000
+_AT_ONCE: Final = 50
 _TOOLS: Final = ("wire_transfer", "git_commit", "send_mail", "grant_role", "drop_table")
 _ENDED: Final = ("approved", "denied", "expired", "cancelled")
 _KEPT: Final = timedelta(days=365)
@@ -89,8 +93,7 @@ def _task(ring: KeyRing, number: int, *, is_open: bool, now: datetime) -> dict[s
         "context": {},
     }
     call = {"server": "bank", "tool": tool, "arguments": arguments, "complete": True}
-    # Ended ones go back in time, an hour for each hundred.
-    created = now - timedelta(seconds=36 * (1_000_000 - number % 1_000_000) if not is_open else number % 3_000)
+    created = now - (timedelta(seconds=number % 3_000) if is_open else timedelta(minutes=60 + number % 600))
     until = created + timedelta(days=1) if is_open else created + timedelta(hours=1)
     return {
         "id": task_id,
@@ -160,7 +163,29 @@ _TEMPLATE: Final[dict[str, Any]] = {
 }
 
 
-def open_ids(ids: list[str]) -> Iterator[str]:
-    """Those that wait, one after the other, for ever."""
-    while True:
-        yield from ids
+def multiply(database: Database, *, copies: int, now: datetime) -> None:
+    """Copy what has ended so often, each time an hour further back; in the database, since it is so much."""
+    for first in range(1, copies + 1, _AT_ONCE):
+        marks = range(first, min(first + _AT_ONCE, copies + 1))
+        database.write_now(partial(_copy, marks=marks, now=now))
+    database.write_now(lambda session: session.execute(text("ANALYZE")))  # as after a while it is done anyway
+
+
+def _copy(session: WriteSession, *, marks: range, now: datetime) -> None:
+    original = "FROM task WHERE created_at > :since AND ended_by = 'quorum'"
+    for mark in marks:
+        for kind in (Task, StepState, StepVoice, TaskSearch):
+            table = table_of(kind)
+            changed = {"task_id": "task_id || :mark"}
+            wanted = f"FROM {table.name} WHERE task_id IN (SELECT id {original})"  # names of our own
+            if kind is Task:
+                moved = dict.fromkeys(("created_at", "pending_until", "ended_at"), ":at")
+                changed, wanted = {"id": "id || :mark", **moved, "ended_by": "'copied'"}, original
+            columns = [column.key for column in table.columns if column.key != "number"]
+            values = ", ".join(changed.get(name, name) for name in columns)
+            statement = text(f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT {values} {wanted}")
+            given = {"mark": f"c{mark}", "since": now - timedelta(hours=20)}
+            if kind is Task:
+                given["at"] = now - timedelta(hours=24 + mark)
+            moments = [bindparam(name, type_=DateTime(timezone=True)) for name in given if name != "mark"]
+            session.execute(statement.bindparams(*moments), given)

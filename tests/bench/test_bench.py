@@ -11,6 +11,7 @@ import pytest
 
 from tests.bench.__main__ import PARTS
 from tests.bench.figures import ROOT, Figure, Load, in_turns, quantile, summary
+from tests.databases import KINDS
 
 COMMON = {"name", "unit", "ours", "ratio", "goal", "reached", "machine"}
 NAMES = {
@@ -19,6 +20,18 @@ NAMES = {
     "submission": ["submission"],
     "call": ["permitted_call_embedded", "permitted_call_gateway_http", "permitted_call_gateway_stdio"],
     "handle": ["task_handle"],
+    "queue": [
+        f"{name}_{kind}"
+        for kind in KINDS
+        for name in (
+            "queue",
+            "queue_everything",
+            "queue_search_rare",
+            "queue_search_common",
+            "queue_status",
+            "queue_submission",
+        )
+    ],
 }
 
 
