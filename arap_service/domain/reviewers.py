@@ -152,6 +152,8 @@ def _is_one_of(person: Person, marks: Collection[str]) -> bool:
 
 def _fold(name: str) -> str:
     # What looks alike or is often written either way is one name: case, composition, width, blanks, hidden characters.
+    if name.isascii() and name.isprintable():  # nothing of that is in it but case and blanks
+        return name.casefold().replace(" ", "")
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     return "".join(char for char in plain if not (char.isspace() or is_hidden(char)))
 

@@ -173,7 +173,6 @@ class _Told:
         call: Mapping[str, Any] = asked.get("tool_call", {}) if is_called else {}
         refusal = why_not(caller, part, self.board, decider, now=self.now)
         approval = votes.approval_of(self.session, task.id, item=part.item)
-        pending = own.status == "pending"
         shown = _values(about, call, template, bound=own.binding_members, wishes=asked.get("requested_access", {}))
         return RequestDetail(
             id=task.id,
@@ -209,8 +208,8 @@ class _Told:
             approval=None if approval is None else _approval(approval),
             may_decide=refusal is None,
             why_not=None if refusal == "ended" else refusal,
-            max_approved_until=latest_end(part, now=self.now) if pending else None,
-            pending_approval=self._pending_approval() if pending else None,
+            max_approved_until=latest_end(part, now=self.now) if own.status == "pending" else None,
+            pending_approval=self._pending_approval() if own.status == "pending" else None,
             **terms_of(part, self.board, caller, decider, asked=asked, approval=approval),
             **beside(self.session, part, self.board, caller, decider, ring=self.ring, now=self.now),
         )

@@ -6,7 +6,7 @@ in a wheel.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import cache
@@ -87,6 +87,46 @@ def _shown(value: Any) -> Any:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+def _filters() -> dict[str, Callable[..., Any]]:
+    return {
+        "absolute": words.absolute,
+        "after_approval": next_steps.after_approval,
+        "after_denial": next_steps.after_denial,
+        "attempt": operation_words.attempt,
+        "counted": words.counted,
+        "delivery": operation_words.delivery,
+        "disposition": words.disposition,
+        "event": operation_words.event,
+        "folded": value_words.folded,
+        "gaps": value_words.gaps,
+        "grouped": value_words.grouped,
+        "instant": value_words.instant,
+        "kind": operation_words.kind,
+        "lacks_zone": value_words.lacks_zone,
+        "leads": leads_of,
+        "member": words.member,
+        "members": words.members,
+        "named": words.named,
+        "notice": operation_words.notice,
+        "plain": operation_words.plain,
+        "pointer": words.pointer,
+        "principal": words.principal,
+        "reason": words.reason,
+        "reason_hints": words.reason_hints,
+        "relative": words.relative,
+        "remark": words.remark,
+        "risk": words.risk,
+        "several_result": words.several_result,
+        "span": words.span,
+        "standing": words.standing,
+        "status": words.status,
+        "trouble": operation_words.trouble,
+        "valued": words.valued,
+        "vouching": words.vouching,
+        "why_not": words.why_not,
+    }
+
+
 @cache
 def environment() -> Environment:
     """The template engine with the desk's words as filters."""
@@ -99,45 +139,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     engine.globals["asset_path"] = asset_path
-    engine.filters.update(
-        {
-            "absolute": words.absolute,
-            "after_approval": next_steps.after_approval,
-            "after_denial": next_steps.after_denial,
-            "attempt": operation_words.attempt,
-            "counted": words.counted,
-            "delivery": operation_words.delivery,
-            "disposition": words.disposition,
-            "event": operation_words.event,
-            "folded": value_words.folded,
-            "gaps": value_words.gaps,
-            "grouped": value_words.grouped,
-            "instant": value_words.instant,
-            "kind": operation_words.kind,
-            "lacks_zone": value_words.lacks_zone,
-            "leads": leads_of,
-            "member": words.member,
-            "members": words.members,
-            "named": words.named,
-            "notice": operation_words.notice,
-            "plain": operation_words.plain,
-            "pointer": words.pointer,
-            "principal": words.principal,
-            "reason": words.reason,
-            "reason_hints": words.reason_hints,
-            "relative": words.relative,
-            "remark": words.remark,
-            "risk": words.risk,
-            "several_result": words.several_result,
-            "span": words.span,
-            "standing": words.standing,
-            "status": words.status,
-            "trouble": operation_words.trouble,
-            "valued": words.valued,
-            "vouching": words.vouching,
-            "why_not": words.why_not,
-        }
-    )
+    engine.filters.update(_filters())
     return engine
 
 
