@@ -29,4 +29,6 @@ def test_missing_member_is_named_where_it_would_stand_and_no_value_is() -> None:
 
 def test_input_is_lacking_while_anything_but_the_context_is_demanded() -> None:
     assert lacks_input(SCHEMA, {"ticket": 1})
-    assert not lacks_input({"properties": {"context": {"required": ["ticket"]}}}, {"ticket": 1})
+    of_context = {"properties": {"context": {"required": ["ticket"]}}}
+    assert not lacks_input(of_context, {"ticket": 1})
+    assert lacks_input(of_context, {})

@@ -142,6 +142,12 @@ def test_a_claim_is_taken_once_from_granted_and_from_nowhere_else() -> None:
     assert decide(claimed, Allowed("wrk_8", LATER), now=START) == Refused("not_in_this_phase")
 
 
+@pytest.mark.parametrize("phase", [Phase.INPUT, Phase.PENDING, Phase.GRANTED, Phase.WAITING, Phase.RESUBMITTING])
+def test_whatever_is_known_to_its_client_and_not_claimed_can_be_cancelled_and_expires(phase: Phase) -> None:
+    assert moved(task(phase), Cancel()).ending is Ending.CANCELLED
+    assert moved(task(phase), Expire(), now=LATER).ending is Ending.DENIED_NOT_EXECUTED
+
+
 @pytest.mark.requirement("PEP-108", "PEP-114", "PEP-116", "PEP-118")
 def test_neither_cancel_nor_expiry_touches_a_claimed_task() -> None:
     for event in (Cancel(), Expire()):

@@ -229,8 +229,10 @@ def test_a_mapping_with_several_questions_asks_each_with_the_shared_members() ->
 
 @pytest.mark.requirement("PEP-24")
 def test_the_question_binds_arguments_agent_and_server_and_shows_the_call() -> None:
-    asked = question(mapped({"to": "acct-991", "amount": 50000}))
-    context = asked["context"]
+    bound = mapped({"to": "acct-991", "amount": 50000})
+    asked = question(bound)
+    context = asked.pop("context")
+    assert asked == {"subject": bound.subject, "resource": bound.resource, "action": bound.action}
     assert context.pop(TOOL_CALL) == {
         "server": "treasury",
         "tool": "wire_transfer",
