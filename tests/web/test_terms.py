@@ -10,6 +10,7 @@ from arap_service import requests
 from arap_service.context import Context
 from arap_service.requests.standing_rules import list_rules
 from arap_service.settings_parts import DeskSettings
+from arap_service.store.people_tables import Person
 from arap_service.views import RequestDetail
 from tests.requests.world import person
 from tests.service import app_for, bearer, http
@@ -152,7 +153,11 @@ async def test_reviewer_proposes_a_standing_rule_and_an_administrator_puts_it_in
     assert "Put it into force" in seen.text
     assert (await boss.submit(f"/desk/rules/{rule.id}/confirm", seen=seen)).status_code == 303
     assert (await boss.submit(f"/desk/rules/{rule.id}/confirm", seen=seen)).status_code == 409
-    assert "End it now" in (await boss.get("/desk/rules")).text
+    page = (await boss.get("/desk/rules")).text
+    assert ("End it now" in page, "nothing is approved by this now" in page) == (True, False)
+    context.database.write_now(lambda session: setattr(session.get_one(Person, "grace"), "active", False))
+    assert "Grace Hopper may not decide this any more" in (await boss.get("/desk/rules")).text
+    context.database.write_now(lambda session: setattr(session.get_one(Person, "grace"), "active", True))
     assert (await grace.submit(f"/desk/rules/{rule.id}/end", seen=hers)).status_code == 303
     assert (await list_rules(context, person("grace"))).items[0].status == "ended"
     assert (await boss.submit(f"/desk/rules/{rule.id}/burn", seen=seen)).status_code == 404
