@@ -31,6 +31,7 @@ def test_without_a_usable_hash_nothing_matches(stored: str | None) -> None:
 
 
 def test_the_stand_in_for_unknown_accounts_never_lets_anybody_in() -> None:
+    assert is_password("no account has this password", stored=passwords._NOBODY)
     assert not is_password("no account has this password", stored=None)
 
 
