@@ -98,9 +98,11 @@ simulator: .venv/.demo ## serve a simulator to test enforcement points against: 
 test: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready tests/node/node_modules/.ready .bench/cerbos/.ready ## run the tests; parts that this machine cannot run are named at the end
 	@$(RUN) -m pytest -q -n $(WORKERS)
 
+# The gate's tests that need no PostgreSQL run once, in the environment of `clean-gate`; the others run here.
 .PHONY: check
 check: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready tests/node/node_modules/.ready .bench/cerbos/.ready lint types imports locks-current clean-gate clean-conformance ## everything that must hold, no part left out
-	@ARAP_REQUIRE=browser,cerbos,node,postgres,spin $(RUN) -m pytest -q -n 2
+	@ARAP_REQUIRE=browser,cerbos,node,postgres,spin $(RUN) -m pytest -q -n 2 --ignore tests/gate
+	@ARAP_REQUIRE=postgres $(RUN) -m pytest -q -n 2 tests/gate -k postgres
 
 .PHONY: lint
 lint: .venv/.dev

