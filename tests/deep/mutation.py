@@ -31,7 +31,8 @@ _CPU_SECONDS: Final = 60
 # How sure the interval is: 1.96 standard deviations to either side are 95 %.
 _DEVIATIONS: Final = 1.96
 _GREEN: Final = "0"
-# Below this the tests of a group would have fallen behind their modules.
+# Below this the tests of a group would have fallen behind their modules. A small sample says little, so that what
+# counts is whether the score may be as high as this.
 LEAST: Final = 0.85
 
 Outcome = Literal["noticed", "endless", "survived", "equivalent"]

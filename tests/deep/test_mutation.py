@@ -92,7 +92,7 @@ def test_the_interval_is_wilsons(successes: int, trials: int, interval: tuple[fl
 @pytest.mark.parametrize("file", [file for group in GROUPS for file in modules(group, ROOT)])
 def test_every_module_has_tests_to_be_tried_with(file: str) -> None:
     files = [each for of_round in files_of(file, load(), ROOT) for each in of_round]
-    assert files
+    assert files, "name the files that test it in tests/deep/mutation.toml, or write the file of its name"
     assert [each for each in files if not (ROOT / each).is_file()] == []
 
 
