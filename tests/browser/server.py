@@ -4,7 +4,9 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx2
@@ -59,11 +61,20 @@ class RunningDesk:
         assert answer.is_success, answer.text
 
 
+@cache
+def _tables() -> bytes:
+    """A database with the tables of the service, made once: that takes longer than most visits."""
+    with TemporaryDirectory() as name:
+        made = Path(name) / "desk.db"
+        upgrade(f"sqlite:///{made}")
+        return made.read_bytes()
+
+
 @contextmanager
 def running_desk(folder: Path, *, policy: str = POLICY, **changes: Any) -> Iterator[RunningDesk]:
     """Serve the desk until the block ends; the port is whatever the system gives, `changes` go into the settings."""
     database = f"sqlite:///{folder / 'desk.db'}"
-    upgrade(database)
+    (folder / "desk.db").write_bytes(_tables())
     clock = FakeClock()
     with socket.socket() as listening, start_blocking_portal() as portal:
         listening.bind(("127.0.0.1", 0))
