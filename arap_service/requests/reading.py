@@ -83,8 +83,7 @@ def _page(ctx: Context, session: Session, caller: Caller, wanted: QueueFilter, a
     few = None if words is None else queueing.few_with_words(session, words)
     conditions = [*_conditions(session, caller, wanted, decider, now=now), *_named(few)]
     by_deadline = _by_deadline(wanted)
-    on_the_way = words if few is None else None
-    reader, rows = _Reader(caller, decider, wanted.mine, wanted.risk, on_the_way), list[QueueRow]()
+    reader, rows = _Reader(caller, decider, wanted.mine, wanted.risk, words), list[QueueRow]()
     most = wanted.limit
     for _ in range(_MOST_LOOKS):
         found = tasks.queue_page(
@@ -125,7 +124,7 @@ class _Reader:
     decider: Decider
     is_mine: bool  # whether he wants only what he may decide
     risk: str | None = None  # whether he wants only what has this risk
-    words: Sequence[str] | None = None  # what he searches for, where that is tested on the way
+    words: Sequence[str] | None = None  # what he searches for; what is looked up may be more than that
 
 
 @dataclass(frozen=True, slots=True)

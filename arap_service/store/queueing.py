@@ -33,9 +33,19 @@ def add_words(session: WriteSession, task_id: str, words: Sequence[str]) -> None
 
 
 def few_with_words(session: Session, wanted: Sequence[str]) -> Sequence[str] | None:
-    """The requests that have a word beginning with each of `wanted`; None when they are many."""
+    """Some requests among which are all that have a word beginning with each of `wanted`; None when they are many.
+
+    A word that very many have is not looked up at all, since that alone would take as long as there are requests.
+    """
+    rare = [word for word in wanted if _found(session, [word], is_whole=True) is not None]
+    return _found(session, rare, is_whole=False) if rare else None
+
+
+def _found(session: Session, words: Sequence[str], *, is_whole: bool) -> Sequence[str] | None:
+    """The requests with these words, or with words that begin so; None when they are many."""
     is_sqlite = session.get_bind().dialect.name == "sqlite"
-    terms = [f'"{word}"*' for word in wanted] if is_sqlite else [f"'{word}':*" for word in wanted]
+    quote, further = ('"', "*") if is_sqlite else ("'", ":*")
+    terms = [f"{quote}{word}{quote}{'' if is_whole else further}" for word in words]
     asked = {"wanted": (" " if is_sqlite else " & ").join(terms), "most": MOST + 1}
     found = session.execute(_FULL_TEXT if is_sqlite else _VECTOR, asked).scalars().all()
     return None if len(found) > MOST else found

@@ -33,7 +33,7 @@ async def test_words_are_found_by_their_beginnings_without_case_and_in_any_scrip
         assert (await found(world, q) == [one]) is hit, q
 
 
-@pytest.mark.parametrize("most", [0, 1000])
+@pytest.mark.parametrize("most", [0, 2, 1000])
 async def test_many_and_few_finds_give_the_same_list(world: World, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """What too many requests have is tested along the list instead of looked up first."""
     monkeypatch.setattr(queueing, "MOST", most)
@@ -41,6 +41,7 @@ async def test_many_and_few_finds_give_the_same_list(world: World, monkeypatch: 
     ids.append(await asked(world, subject="dave"))
     assert sorted(await found(world, "carol")) == sorted(ids[:3])
     assert await found(world, "carol 1") == [ids[1]]
+    assert await found(world, "bank wire carol 2") == [ids[2]]
     assert await found(world, "dave", status="pending") == [ids[3]]
 
 
