@@ -6,10 +6,10 @@ Many services are tried one after the other; requests over a real stack would ta
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
-from starlette.types import ASGIApp, Message
+from tests.arap_conformance.subject import PlainService
+from tests.arap_conformance.subject_web import Asked, answered, body_of
 
 
 @dataclass
@@ -26,10 +26,10 @@ class Response:
 
 
 class MemoryClient:
-    """Sends requests to an application in this process."""
+    """Sends requests to a service in this process."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, service: PlainService) -> None:
+        self._service = service
 
     @asynccontextmanager
     async def stream(
@@ -37,28 +37,8 @@ class MemoryClient:
     ) -> AsyncIterator[Response]:
         """The answer to a request."""
         place = urlsplit(url)
-        scope: dict[str, Any] = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": method,
-            "scheme": place.scheme,
-            "path": place.path,
-            "raw_path": place.path.encode(),
-            "query_string": place.query.encode(),
-            "root_path": "",
-            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
-            "server": (place.hostname, place.port or 443),
-            "client": ("memory", 1),
-        }
-        sent: list[Message] = []
-
-        async def receive() -> Message:
-            return {"type": "http.request", "body": content or b"", "more_body": False}
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        await self._app(scope, receive, send)
-        found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        yield Response(sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent[1:]))
+        known = {name.lower(): value for name, value in headers.items()}
+        query = dict(parse_qsl(place.query, keep_blank_values=True))
+        answer = await answered(self._service, Asked(method, place.path, query, known, content or b""))
+        kind = {} if answer.body is None else {"content-type": answer.kind}
+        yield Response(answer.status, {**answer.headers, **kind}, body_of(answer))

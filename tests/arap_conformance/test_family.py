@@ -21,7 +21,6 @@ from tests.arap_conformance.family import FAULTS
 from tests.arap_conformance.memory import MemoryClient
 from tests.arap_conformance.signatures import Json
 from tests.arap_conformance.subject import PlainService
-from tests.arap_conformance.subject_web import app
 from tests.arap_conformance.subjects import PlainHands, control
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -51,7 +50,7 @@ async def judged(service: PlainService) -> tuple[Outcome, ...]:
 
     @asynccontextmanager
     async def http() -> AsyncIterator[httpx2.AsyncClient]:
-        yield cast("httpx2.AsyncClient", MemoryClient(app(service)))
+        yield cast("httpx2.AsyncClient", MemoryClient(service))
 
     changes: Json = {} if "callbacks" in service.parts else {"callbacks": None}
     run = Run(PlainHands(service, control(service.base, listen=listen, **changes)), service.base, http=http)
