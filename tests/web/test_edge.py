@@ -91,6 +91,8 @@ async def test_every_page_of_the_desk_goes_through_the_checks(app: FastAPI) -> N
         "/desk/reviews/x",
         "/desk/rules/x/x",
         "/desk/simulator/end",
+        "/desk/several",
+        "/desk/several/decision",
         "/desk/simulator/orders",
         *said,
         *own,
