@@ -49,6 +49,7 @@ async def test_request_shows_what_a_decision_needs_and_its_version_as_the_etag(b
             "after": [],
             "deadline": None,
             "escalated_at": None,
+            "veto": 1,
         }
     ]
     assert request["pending_approval"] is not None
