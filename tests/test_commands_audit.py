@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 import yaml
+from pydantic import JsonValue
 from sqlalchemy import delete
 from sqlmodel import col
 from typer.testing import CliRunner, Result
@@ -192,7 +193,7 @@ def test_an_id_that_two_decision_points_gave_is_shown_for_the_one_that_is_named(
     config: Path, tmp_path: Path, clock: FakeClock
 ) -> None:
     evaluation_id = (tmp_path / "evaluation").read_text()
-    foreign = {"denial": {"iss": "https://north.example"}}
+    foreign: dict[str, JsonValue] = {"denial": {"iss": "https://north.example"}}
     database = Database.open(yaml.safe_load(config.read_text())["database"])
     database.write_now(
         lambda session: audit.append(
