@@ -155,6 +155,10 @@ bench: .venv/.dev ## the benchmarks, one JSON object a line
 lock: .venv/.dev ## resolve the dependencies again and write the locks
 	@$(RUN) -m tests.locks
 
+.PHONY: screenshots
+screenshots: .venv/.dev ## take the pictures of docs/desk.md anew
+	@ARAP_SCREENSHOTS=1 $(RUN) -m pytest -q -n 0 tests/browser/test_states.py tests/browser/test_states_changing.py
+
 .PHONY: assets
 assets: .venv/.dev ## fetch the style sheet and scripts of the desk from npm, by hash
 	@$(RUN) -m tools.assets

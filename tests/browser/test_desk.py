@@ -1,6 +1,5 @@
 """A reviewer at the desk, in Chromium; design.md section 7, WCAG 2.2 AA by axe-core."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -14,15 +13,6 @@ from tests.web.desk import PASSWORD
 pytestmark = [pytest.mark.browser]
 AXE = (Path(__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
-PICTURES = {
-    "queue-light-1440",
-    "request-light-1440",
-    "request-dark-1440",
-    "request-light-320",
-    "approved-light-1440",
-    "used-light-1440",
-}
 Visit = Callable[..., Page]
 
 
@@ -72,13 +62,6 @@ def violations(page: Page) -> list[Any]:
     page.evaluate(AXE)
     found = page.evaluate("tags => axe.run({runOnly: tags})", STANDARDS)["violations"]
     return [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found]
-
-
-def picture(page: Page, name: str) -> None:
-    """Renew a picture of the documentation when `ARAP_SCREENSHOTS` asks for it."""
-    if name in PICTURES and os.environ.get("ARAP_SCREENSHOTS"):
-        IMAGES.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=IMAGES / f"{name}.png")
 
 
 def test_a_reviewer_reads_and_approves(visit: Visit, desk: RunningDesk) -> None:
@@ -240,7 +223,6 @@ def test_no_page_has_an_accessibility_fault_or_scrolls_sideways(
     def check(name: str) -> None:
         assert violations(page) == [], name
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
-        picture(page, f"{name}-{scheme}-{width}")
 
     check("queue")
     page.goto(f"/desk/requests/{commit}")

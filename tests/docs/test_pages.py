@@ -16,6 +16,7 @@ NOTHING_TO_RUN = {
     "architecture.md",
     "arap-conformance.md",
     "asvs.md",
+    "desk.md",
     "resolvers.md",
     "security.md",
     "spec-feedback.md",
