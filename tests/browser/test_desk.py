@@ -1,18 +1,16 @@
 """A reviewer at the desk, in Chromium; design.md section 7, WCAG 2.2 AA by axe-core."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.checks import violations
 from tests.browser.server import RunningDesk
 from tests.web.desk import PASSWORD
 
 pytestmark = [pytest.mark.browser]
-AXE = (Path(__file__).parent / "axe.min.js").read_text(encoding="utf-8")
-STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 Visit = Callable[..., Page]
 
 
@@ -55,13 +53,6 @@ def visit(chromium_browser: Browser, desk: RunningDesk) -> Iterator[Visit]:
     for context in contexts:
         context.close()
     assert complaints == []
-
-
-def violations(page: Page) -> list[Any]:
-    """What axe finds, short enough to read."""
-    page.evaluate(AXE)
-    found = page.evaluate("tags => axe.run({runOnly: tags})", STANDARDS)["violations"]
-    return [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found]
 
 
 def test_a_reviewer_reads_and_approves(visit: Visit, desk: RunningDesk) -> None:
@@ -205,52 +196,3 @@ def test_hostile_text_runs_nothing_and_hides_nothing(visit: Visit, desk: Running
     assert page.evaluate("document.querySelectorAll('img[src=x], main script').length") == 0
     page.goto("/desk")
     assert page.evaluate("document.querySelectorAll('img[src=x], main script').length") == 0
-
-
-@pytest.mark.parametrize("width", [320, 1440])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_has_an_accessibility_fault_or_scrolls_sideways(
-    visit: Visit, desk: RunningDesk, scheme: Literal["light", "dark"], width: int
-) -> None:
-    commit = desk.commit(justification="The nightly report is off by one cent since the last release.")
-    desk.clock.advance(7 * 60)
-    transfer = desk.transfer()
-    desk.clock.advance(4 * 60)
-    settled = desk.commit("Release 2.1")
-    desk.clock.advance(60)
-    page = visit(scheme=scheme, width=width)
-
-    def check(name: str) -> None:
-        assert violations(page) == [], name
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
-
-    check("queue")
-    page.goto(f"/desk/requests/{commit}")
-    check("request")
-    page.get_by_role("button", name="Deny").click()
-    check("request-mistake")
-    page.goto(f"/desk/requests/{transfer}")
-    page.get_by_role("button", name="Approve").click()
-    expect(page.get_by_text("Your decision is recorded below")).to_be_visible()
-    check("request-voted")
-    page.goto(f"/desk/requests/{settled}")
-    page.get_by_role("button", name="Approve").click()
-    expect(page.get_by_role("heading", name="Approved", exact=True)).to_be_visible()
-    check("approved")
-    desk.report(settled)
-    page.reload()
-    check("used")
-    page.goto("/desk?show=all")
-    check("queue-all")
-    page.goto("/desk?show=denied")
-    check("queue-empty")
-    page.goto(f"/desk/requests/{desk.commit('x' * 300)}")
-    check("request-long")
-    page.goto("/desk/none")
-    check("not-found")
-    page.get_by_role("button", name="Log out").click()
-    page.get_by_label("Account").fill("grace")
-    page.get_by_label("Password").fill("a wrong password!")
-    page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_text("Account or password is wrong.")).to_be_visible()
-    check("login-wrong")

@@ -8,8 +8,9 @@ from playwright.sync_api import Page, expect
 
 from arap_service.store.directory import add_identity
 from arap_service.web import passwords
+from tests.browser.checks import violations
 from tests.browser.server import RunningDesk, running_desk
-from tests.browser.test_desk import Visit, violations, visit
+from tests.browser.test_desk import Visit, visit
 from tests.clock import FakeClock
 from tests.web.desk import PASSWORD, QUICK
 from tests.web.policy import POLICY

@@ -14,7 +14,6 @@ from arap_service.store.notice_tables import Announcement, Notice
 from arap_service.store.tables import Delivery
 from arap_service.web import passwords
 from tests.browser.server import RunningDesk, running_desk
-from tests.browser.test_desk import violations
 from tests.web.desk import PASSWORD, QUICK, add_person
 from tests.web.parts import DESK
 
@@ -125,34 +124,6 @@ def _seed_trouble(desk: RunningDesk, task_id: str) -> None:
         )  # fmt: skip
 
     desk.context.database.write_now(work)
-
-
-@pytest.mark.timeout(600)  # many pages, each looked through whole
-@pytest.mark.parametrize("width", [320, 1440])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_part_has_an_accessibility_fault_or_scrolls_sideways(
-    visit: Visit, seeded: Seeded, scheme: Literal["light", "dark"], width: int
-) -> None:
-    def check(page: Page, path: str) -> None:
-        page.goto(path)
-        for each in page.query_selector_all("main details"):
-            each.evaluate("element => { element.open = true }")
-        assert violations(page) == [], path
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-
-    rita, ada = visit("rita", scheme=scheme, width=width), visit("ada", scheme=scheme, width=width)
-    for path in (
-        "/desk/approvals", "/desk/approvals?show=used", "/desk/my", "/desk/absence", "/desk/deliveries",
-        "/desk/deliveries?show=delivered", "/desk/deliveries/dlv-dead", "/desk/notices", "/desk/notices?show=sent",
-        "/desk/audit", f"/desk/audit?request={seeded.approved}", "/desk/audit?evaluation=none", "/desk/people",
-        "/desk/people?q=nobody", "/desk/reports", "/desk/reports?since=2025-01-01&until=2025-01-02", "/desk/simulator",
-    ):  # fmt: skip
-        check(rita, path)
-    for task_id in (seeded.approved, seeded.asked, seeded.denied):
-        check(ada, f"/desk/my/{task_id}")
-    check(ada, "/desk/my")
-    check(ada, "/desk/audit")
-    expect(ada.get_by_role("heading", name="This page is not for you")).to_be_visible()
 
 
 def test_the_keyboard_reaches_the_menu_and_takes_an_approval_back(visit: Visit, seeded: Seeded) -> None:
