@@ -9,6 +9,7 @@ from tests.docs.pages import DOCS, Guide, blocks, load
 RUN_HERE = {"conformance.md", "operating.md", "policy.md", "gate.md"}
 RUN_ELSEWHERE = {
     "clients.md": "tests/node/test_clients.py",
+    "resolvers.md": "tests/docs/test_resolvers.py",
     "reviewers.md": "tests/docs/test_reviewers.py",
     "simulator.md": "tests/simulator/test_documentation.py",
 }
@@ -17,7 +18,6 @@ NOTHING_TO_RUN = {
     "arap-conformance.md",
     "asvs.md",
     "desk.md",
-    "resolvers.md",
     "security.md",
     "spec-feedback.md",
 }
