@@ -1,11 +1,12 @@
 """docs/resolvers.md: its loop and its command decide at a real service, for a real call behind the real gate."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,16 +33,20 @@ templates:
 """
 
 
-def loop_of_the_page() -> Callable[[AsyncResolver], Awaitable[None]]:
+def loop_of_the_page() -> Callable[[AsyncResolver], Coroutine[Any, Any, None]]:
     names: dict[str, Any] = {}
     exec("async def loop(resolver):\n" + textwrap.indent(LOOP, "    "), names)  # noqa: S102  # the code of our own page
-    found: Callable[[AsyncResolver], Awaitable[None]] = names["loop"]
+    found: Callable[[AsyncResolver], Coroutine[Any, Any, None]] = names["loop"]
     return found
 
 
 @contextmanager
 def command_of_the_page(url: str, folder: Path) -> Iterator[None]:
-    script = COMMAND.replace("https://approvals.example", url).replace("…", SECRET).replace("risk-engine", "resolver")
+    script = (
+        COMMAND.replace("https://approvals.example", url)
+        .replace("…", shlex.quote(SECRET))
+        .replace("risk-engine", "resolver")
+    )
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     with (folder / "engine.log").open("wb") as log:
         running = subprocess.Popen(
