@@ -20,6 +20,8 @@ _AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}:[/\\]{2}([^\s/\\?#
 _DOT: Final = "[.\u3002\uff0e\uff61]"
 _NAME: Final = re.compile(rf"[^\W_][\w-]{{0,62}}(?:{_DOT}[^\W_][\w-]{{0,62}})+")
 _NUMBER: Final = re.compile(r"(?:0[xX][0-9A-Fa-f]+|[0-9]+)(?:\.(?:0[xX][0-9A-Fa-f]+|[0-9]+)){0,3}", re.ASCII)
+_LONGEST_NAME: Final = 253
+_LONGEST_LABEL: Final = 63
 _LETTERS: Final = re.compile(r"[A-Za-z]{2,}|[xX][nN]--.+", re.ASCII)
 
 
@@ -59,7 +61,9 @@ def _real(host: str) -> str | None:
     """The host in the form that is looked up, or a coded one in the form that is read; None where it is plain."""
     if _NUMBER.fullmatch(host):
         return _dotted(host)
-    labels = re.split(_DOT, host)
+    labels = re.split(_DOT, host) if len(host) <= _LONGEST_NAME else [host]
+    if any(len(label) > _LONGEST_LABEL for label in labels):
+        return None  # nobody can look that up, and to code it takes time that grows with its square
     if all(label.isascii() for label in labels):
         shown = [_decoded(label) for label in labels]
         return None if shown == labels else visible(".".join(shown))

@@ -49,3 +49,24 @@ def test_what_a_coded_name_hides_is_written_out_and_each_is_told_once() -> None:
     (found,) = leads_of("xn--80ak6aa92e.com xn--80ak6aa92e.com")
     assert found.real == "\u0430\u0440\u0440\u04cf\u0435.com"
     assert len(leads_of(" ".join(f"http://u{n}@h.example" for n in range(100)))) == MOST
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "host",
+    [
+        "".join(map(chr, range(0x4E00, 0x4E00 + 20_000))),
+        ".".join(["\u0430" * 63] * 5),
+        "xn--" + "a" * 200_000,
+    ],
+    ids=["many characters", "a long name", "a long coded label"],
+)
+def test_what_is_too_long_to_be_a_name_is_neither_coded_nor_decoded(host: str) -> None:
+    assert leads_of(f"https://{host}/") == ()
+    (found,) = leads_of(f"https://a@{host}/")
+    assert found.written == "a"
+
+
+def test_the_longest_name_that_there_can_be_is_told() -> None:
+    (found,) = leads_of("https://" + ".".join(["\u0430" * 63] * 3))
+    assert found.real.startswith("xn--")
