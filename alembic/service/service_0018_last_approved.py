@@ -1,4 +1,4 @@
-"""Find the last approved request of a subject for a thing at once."""
+"""Find the last approved requests of a subject at once."""
 
 import sqlalchemy as sa
 
@@ -16,7 +16,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_task_last_approved",
         "task",
-        ["subject_id", "resource_id", "action_name", "ended_at"],
+        ["subject_id", "ended_at"],
         sqlite_where=approved,
         postgresql_where=approved,
     )

@@ -1,7 +1,9 @@
 """Migrations: they build exactly the tables that the code believes in, on both engines, together and with rows."""
 
+import re
+import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,11 +14,17 @@ from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlmodel import select
 
 from alembic import command
-from arap_service.store import migrate
-from arap_service.store.database import Database, StoreUnavailable, parse_url
+from arap_service.domain.names import MOST_BYTES
+from arap_service.domain.searching import wanted_words
+from arap_service.requests.creation import searched_words
+from arap_service.store import migrate, queueing
+from arap_service.store.database import Database, StoreUnavailable, WriteSession, parse_url
+from arap_service.store.search_tables import TaskSearch
 from arap_service.store.tables import Row, StepState, Task
 from tests.clock import FakeClock
 from tests.store.rows import a_step, a_task, a_voice
+
+_ALL = select(TaskSearch)
 
 
 @pytest.fixture
@@ -134,6 +142,42 @@ def test_upgrade_that_would_leave_orphans_is_refused_whole(
         migrate.upgrade(engine_url)
     with connected.begin() as connection:
         assert connection.execute(text("SELECT count(*) FROM delivery_attempt")).scalar_one() == 1
+
+
+def test_a_filled_database_of_an_older_release_is_upgraded_with_its_words(engine_url: str, clock: FakeClock) -> None:
+    """Names may be as long as an index of PostgreSQL holds of one; what was stored before is found like all else."""
+    migrate.upgrade(engine_url)
+    subject, resource = secrets.token_hex(MOST_BYTES // 2), secrets.token_hex(MOST_BYTES // 2)
+    ended = {"status": "approved", "ended_at": clock()}
+    before = [
+        a_task("task_Ab-1", now=clock(), subject_id=subject, resource_id=resource, **ended),
+        a_task("task_2", now=clock(), subject_id="Müller-Lüdenscheidt", agent="планировщик", server=None),
+    ]
+    wanted = {task.id: " ".join(sorted(searched_words(task))) for task in before}
+    _write(engine_url, lambda session: session.add_all(before))
+    with migrate.migrating(engine_url, busy_seconds=5) as connection:
+        command.downgrade(migrate.config(connection), "service_0017")
+
+    migrate.upgrade(engine_url)
+
+    migrate.check(engine_url)
+    opened = Database.open(engine_url)
+    found = opened.read_now(
+        lambda session: (
+            {row.task_id: " ".join(sorted(re.findall(r"[0-9a-z]+", row.words))) for row in session.exec(_ALL)},
+            queueing.few_with_words(session, wanted_words("müll план")),
+        )
+    )
+    opened.close()
+    assert found == (wanted, ["task_2"])
+
+
+def _write(url: str, work: Callable[[WriteSession], None]) -> None:
+    opened = Database.open(url)
+    try:
+        opened.write_now(work)
+    finally:
+        opened.close()
 
 
 def test_four_upgrades_at_once_make_one_schema(engine_url: str) -> None:
