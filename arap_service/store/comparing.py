@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import ColumnElement, literal_column, or_
+from sqlalchemy import ColumnElement, and_, literal_column, or_
 from sqlmodel import Session, col, select
 
+from arap_service.store.people import counts
 from arap_service.store.people_tables import Account, Identity, Membership, Person
 from arap_service.store.tables import Task
 
@@ -44,7 +45,7 @@ def members_of(
     found: dict[tuple[str, str], list[str]] = {}
     rows = session.exec(
         select(Person.id, Membership.group_name)
-        .join(Membership, col(Membership.person_id) == col(Person.id), isouter=True)
+        .join(Membership, and_(col(Membership.person_id) == col(Person.id), counts(session)), isouter=True)
         .where(
             col(Person.active).is_(True),
             or_(col(Person.id).in_(tuple(people)), col(Membership.group_name).in_(tuple(groups))),

@@ -8,6 +8,7 @@ import pytest
 from arap_service import requests
 from arap_service.domain.callers import Caller
 from arap_service.requests.delegations import Wanted, delegate
+from arap_service.store.directory import put_groups
 from arap_service.views import RequestDetail
 from tests.requests.world import READER, RISK_ENGINE, World, person, question
 
@@ -80,6 +81,18 @@ async def test_who_may_decide_is_told_by_name_with_who_is_barred_and_who_is_away
     }
     assert step.people[0].standing == "free"
     assert (step.groups, step.more_people) == (("treasury",), 0)
+
+
+async def test_nobody_is_named_by_a_group_that_counts_no_longer(world: World) -> None:
+    """What a provider said under an older configuration lets nobody decide, so it names nobody either."""
+    task_id = await asked(world, "payroll")
+    before = [each.name for step in (await seen(world, task_id)).deciders for each in step.people]
+    await world.ctx.database.write(
+        lambda session: put_groups(session, "zoe", {"treasury"}, source="https://login.example|older")
+    )
+    after = [each.name for step in (await seen(world, task_id)).deciders for each in step.people]
+    assert "Ann Treasurer" in before
+    assert after == before
 
 
 async def test_a_machine_that_decides_is_not_told_the_names_of_people(world: World) -> None:
