@@ -305,5 +305,8 @@ async def test_an_operator_sees_what_is_his_to_decide(office: Office) -> None:
     assert shown.endswith("you may decide it\n")
     assert json.loads(await said("show", task_id, "--json"))["version"] == 1
     assert "you may not decide it (is_subject)" in await said("show", task_id, who="alice")
-    assert await said("deny", task_id, "--reason", "No.") == f"{task_id}  denied  version 2\n"
+    denied = await said("deny", task_id, "--reason", "No.")
+    assert denied.startswith(f"{task_id}  pending  version 1  ")  # it says what it decides on
+    assert "\n  /to: DE1\n" in denied
+    assert denied.endswith(f"\n{task_id}  denied  version 2\n")
     assert "it has ended" in await said("show", task_id)
