@@ -365,6 +365,17 @@ def refused(answer: Answer, problem: str, what: str) -> None:
         raise NotKept(f"{what} was answered with {answer.brief()}, not {problem}")
 
 
+def handled(answer: Answer, what: str) -> Answer:
+    """The answer, unless the service broke over the request: that says neither yes nor no.
+
+    Raises:
+        NotRun: It did.
+    """
+    if answer.status >= 500:
+        raise NotRun(f"{what} was answered with {answer.brief()}")
+    return answer
+
+
 def shuffled(value: Json) -> bytes:
     """The same JSON value, members in another order and with other white space."""
 

@@ -110,6 +110,7 @@ class DeniesWithAnError(Broken):
 
 class OffersWithoutEnd(Broken):
     found_by = "denial-says-how-long"
+    also = frozenset({"request-comes-with-an-offer"})  # whose offer has no end either
     hinders = frozenset({"token-proves-its-end", "later-end-is-refused"})
 
     def requestable(self, asked: Json, client: str) -> Json:
@@ -127,7 +128,7 @@ class OffersWithoutEnd(Broken):
 class OffersWhatCannotBeBound(Broken):
     found_by = "denial-can-be-bound"
 
-    also = frozenset({"evaluations-have-ids"})  # which is said of the same member
+    also = frozenset({"evaluations-have-ids", "request-comes-with-an-offer"})  # which are said of the same members
 
     def requestable(self, asked: Json, client: str) -> Json:
         found = super().requestable(asked, client)
@@ -213,6 +214,14 @@ class BindsAnotherQuestion(TokenBroken):
 
     def binding_claims(self, evaluation_id: str, record: Json) -> Json:
         return super().binding_claims(evaluation_id, record) | {"resource": {"type": "thing", "id": "something"}}
+
+
+class BindsTheSubjectOnly(TokenBroken):
+    found_by = "token-binds-the-question"
+
+    def binding_claims(self, evaluation_id: str, record: Json) -> Json:
+        claims = super().binding_claims(evaluation_id, record)
+        return {name: claims[name] for name in claims if name not in {"resource", "action", "binding_hash"}}
 
 
 class BindsTheMachinery(Broken):

@@ -143,6 +143,16 @@ class InvitesWithoutAnOffer(Broken):
         return found
 
 
+class InvitesWithAnEmptyOffer(Broken):
+    found_by = "request-comes-with-an-offer"
+
+    def decide(self, asked: Json, client: str) -> Json:
+        found = super().decide(asked, client)
+        if found.get("context", {}).get("next_action") == "request":
+            found["context"]["access_request"] = {}
+        return found
+
+
 class ApprovesWholeBatches(Lax):
     found_by = "batch-is-judged-one-by-one"
 

@@ -34,6 +34,7 @@ class HasAModeOfItsOwn(Broken):
 
 class ApprovesForEver(Broken):
     found_by = "approval-ends"
+    also = frozenset({"permit-says-how-long"})  # which tells the same end
 
     def result(self, part: Json) -> Json:
         found = super().result(part)

@@ -16,11 +16,12 @@ import pytest
 from arap_service.conformance.catalogue import CHECKS
 from arap_service.conformance.running import Run
 from blackbox_kit.model import Outcome, Verdict
-from tests.arap_conformance.broken import Broken
+from tests.arap_conformance.broken import Broken, LosesARace
 from tests.arap_conformance.family import FAULTS
 from tests.arap_conformance.memory import MemoryClient
+from tests.arap_conformance.plain_decisions import EVERYTHING, Answer, Refusal
 from tests.arap_conformance.signatures import Json
-from tests.arap_conformance.subject import PlainService
+from tests.arap_conformance.subject import PlainService, problem
 from tests.arap_conformance.subjects import PlainHands, control
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -97,6 +98,81 @@ async def test_one_fault_is_found_by_the_one_check_that_is_meant_for_it(broken: 
     outcomes = await judged(broken())
     assert set(told(outcomes, Verdict.FAIL)) == {broken.found_by} | broken.also, told(outcomes, Verdict.FAIL)
     assert set(told(outcomes, Verdict.ERROR)) == broken.hinders, told(outcomes, Verdict.ERROR)
+
+
+class Breaks(PlainService):
+    """Refuses by breaking down, which is no refusal."""
+
+    def unknown(self, task: Json | None) -> Refusal:
+        return problem("broken", 500)
+
+    def allow(self, caller: Json, right: str) -> None:
+        if right not in caller["may"]:
+            raise problem("broken", 500)
+
+    def required(self, given: Json) -> None:
+        if "justification" not in given:
+            raise problem("broken", 500)
+
+    def catalog_value(self, given: Json) -> None:
+        if "project" in given and given["project"] not in [item["value"] for item in self.projects()]:
+            raise problem("broken", 500)
+
+    def catalog(self, query: Json, caller: Json) -> Json:
+        if query.get("q", "").startswith("p-"):
+            raise problem("broken", 500)
+        return super().catalog(query, caller)
+
+    def compare(self, body: Json, part: Json, denial: Json, found: Json) -> None:
+        try:
+            super().compare(body, part, denial, found)
+        except Refusal:
+            raise problem("broken", 500) from None
+
+    def spend(self, bindings: Sequence[Json]) -> None:
+        try:
+            super().spend(bindings)
+        except Refusal:
+            raise problem("broken", 500) from None
+
+    def are_items(self, body: Json) -> bool:
+        if "bulk" not in self.parts:
+            raise problem("broken", 500)
+        return super().are_items(body)
+
+
+class BreaksInARace(LosesARace):
+    def repeated(self, body: Json, caller: Json, key: str) -> Answer | None:
+        if self.calling > 1:
+            raise problem("broken", 500)
+        return super().repeated(body, caller, key)
+
+
+BROKEN_DOWN = {
+    *("other-caller-cannot-read", "foreign-looks-unknown", "other-caller-cannot-cancel", "reader-cannot-cancel"),
+    *("input-is-validated", "catalog-values-are-validated", "catalog-hides", "replayed-token"),
+    "failure-spends-nothing",
+}
+
+
+async def test_a_service_that_breaks_is_not_taken_for_one_that_refuses() -> None:
+    assert told(await judged(Breaks()), Verdict.ERROR).keys() >= BROKEN_DOWN
+    without_bulk = await judged(Breaks(parts=EVERYTHING - {"bulk"}))
+    assert ONLY_WITHOUT_BULK in told(without_bulk, Verdict.ERROR)
+    assert "equal-submissions-race" in told(await judged(BreaksInARace()), Verdict.ERROR)
+
+
+async def test_what_shows_nothing_of_a_rule_is_not_called_kept() -> None:
+    class Short(PlainService):
+        def projects(self) -> list[Json]:
+            return super().projects()[:2]
+
+        def jwks(self) -> Json:
+            return {"keys": []}
+
+    outcomes = await judged(Short())
+    assert told(outcomes, Verdict.SKIPPED)["catalog-pages-go-on"] == "the catalog has one page only"
+    assert {"keys-are-public", "keys-are-labelled"} <= told(outcomes, Verdict.ERROR).keys()
 
 
 def test_there_is_a_fault_for_every_check() -> None:

@@ -4,7 +4,7 @@ from typing import Final
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Task, Trial, approval_of
+from arap_service.conformance.trial import Task, Trial, approval_of, handled
 from arap_service.conformance.wire import Answer
 from blackbox_kit.model import NotApplicable, NotKept, NotRun
 
@@ -33,7 +33,7 @@ async def status_needs_authentication(trial: Trial) -> None:
 )
 async def other_caller_cannot_read(trial: Trial) -> None:
     """Another caller's token shows nothing."""
-    answer = await trial.look(await trial.open(), role="second")
+    answer = handled(await trial.look(await trial.open(), role="second"), "another caller's look")
     if answer.is_success or answer.task is not None:
         raise NotKept(f"another caller was shown the task: {answer.brief()}")
 
@@ -49,7 +49,7 @@ async def other_caller_cannot_read(trial: Trial) -> None:
 async def foreign_looks_unknown(trial: Trial) -> None:
     """What another caller gets is what a task that does not exist gets."""
     task = await trial.open()
-    foreign = await trial.look(task, role="second")
+    foreign = handled(await trial.look(task, role="second"), "another caller's look")
     if foreign.is_success:
         raise NotRun("another caller is shown the task")
     last = "A" if task.id[-1] != "A" else "B"
@@ -156,6 +156,7 @@ async def _kept(trial: Trial, task: Task, answer: Answer, who: str) -> None:
         raise NotKept(f"{who} cancelled the task; it is {status!r}")
     if answer.is_success:
         raise NotKept(f"a cancellation by {who} was answered with {answer.brief()}")
+    handled(answer, f"a cancellation by {who}")
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -5,7 +5,7 @@ from typing import Any, Final
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
 from arap_service.conformance.running import bundled
-from arap_service.conformance.trial import Denial, Task, Trial, approval_of, refused
+from arap_service.conformance.trial import Denial, Task, Trial, approval_of, handled, refused
 from blackbox_kit.model import Json, NotKept, NotRun
 
 GROUP: Final = "bulk"
@@ -152,7 +152,7 @@ async def bulk_cancel_leaves_ends(trial: Trial) -> None:
 async def unsupported_items_are_refused(trial: Trial) -> None:
     """Where bulk is not supported, `items` is refused and not ignored."""
     first, second = await trial.denied(), await trial.denied()
-    answer = await trial.submit(first, bundled(first, second))
+    answer = handled(await trial.submit(first, bundled(first, second)), "items")
     if answer.is_success and not _items(answer.document):
         raise NotKept(f"items were not refused, and ignored: {answer.brief()}")
 

@@ -108,6 +108,8 @@ async def callback_must_be_registered(trial: Trial) -> None:
 )
 async def callback_goes_nowhere_inside(trial: Trial) -> None:
     """A URL of an internal address is refused: no task."""
+    if not _callbacks(trial).inside:
+        raise NotApplicable("the control file names no internal address (callbacks.inside)")
     for url in _callbacks(trial).inside:
         await _refused(trial, url, url)
 

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Denial, Trial
+from arap_service.conformance.trial import Denial, Trial, handled
 from arap_service.conformance.wire import Answer
 from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
 
@@ -51,7 +51,7 @@ async def input_is_validated(trial: Trial) -> None:
     for name in denial.added.context:
         body["context"].pop(name, None)
     body.pop("requested_access", None)
-    answer = await trial.submit(denial, body)
+    answer = handled(await trial.submit(denial, body), "a submission without the required input")
     if answer.is_success:
         raise NotKept("a submission without the required input was accepted")
 
@@ -120,12 +120,15 @@ async def catalog_answers_with_items(trial: Trial) -> None:
 async def catalog_pages_go_on(trial: Trial) -> None:
     """`next_cursor` gives the next page, and no item twice."""
     _, reference = await _catalog(trial)
-    found = await _all(trial, reference, limit="2")
+    pages = await _pages(trial, reference, limit="2")
+    found = [value for page in pages for value in page]
     if len(found) != len(set(found)):
         raise NotKept("going from page to page shows an item twice")
-    whole = await _all(trial, reference)
+    whole = [value for page in await _pages(trial, reference) for value in page]
     if missing := [value for value in whole if value not in found]:
         raise NotKept(f"going from page to page shows {len(missing)} items less than asking at once")
+    if len(pages) == 1:
+        raise NotApplicable("the catalog has one page only")
 
 
 @rule(
@@ -145,6 +148,8 @@ async def catalog_hides(trial: Trial) -> None:
     search = str(reference.get("search_param", "q"))
     pages = [await _page(trial, reference), *[await _page(trial, reference, **{search: text}) for text in hidden]]
     for page in pages:
+        if page.status != 200:
+            raise NotRun(f"a catalog was answered with {page.brief()}")
         if found := [text for text in hidden if text in str(page.body)]:
             raise NotKept(f"the catalog shows {found[0]!r}")
 
@@ -164,7 +169,7 @@ async def catalog_values_are_validated(trial: Trial) -> None:
     body = denial.body()
     if not _put(body, reference["pointer"], INVENTED):
         raise NotRun(f"the input of the question catalog has nothing at {reference['pointer']}")
-    answer = await trial.submit(denial, body)
+    answer = handled(await trial.submit(denial, body), "a value that no catalog has")
     if answer.is_success:
         raise NotKept("a value that no catalog has was accepted")
 
@@ -195,15 +200,15 @@ async def _page(trial: Trial, reference: Json, **more: str) -> Answer:
     return await trial.ask("GET", urlunsplit(parts._replace(query=query)))
 
 
-async def _all(trial: Trial, reference: Json, **more: str) -> list[str]:
-    """The values of all pages."""
-    found, cursor = list[str](), dict[str, str]()
+async def _pages(trial: Trial, reference: Json, **more: str) -> list[list[str]]:
+    """The values of each page."""
+    found, cursor = list[list[str]](), dict[str, str]()
     for _ in range(MOST_PAGES):
         answer = await _page(trial, reference, **more, **cursor)
         items = answer.document.get("items")
         if answer.status != 200 or not isinstance(items, list):
             raise NotKept(f"a page of a catalog was answered with {answer.brief()}")
-        found += [str(_value(item, reference)) for item in items]
+        found.append([str(_value(item, reference)) for item in items])
         following = answer.document.get("next_cursor")
         if following is None:
             return found

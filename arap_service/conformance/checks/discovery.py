@@ -78,6 +78,8 @@ async def endpoints_are_https(trial: Trial) -> None:
     if urlsplit(trial.target).scheme != "https":
         raise NotApplicable("the service itself is tested over plain http")
     named = {name: url for name, url in trial.metadata.items() if name.endswith(("_endpoint", "_uri"))}
+    if not named:
+        raise NotRun("the metadata names no endpoint")
     if wrong := [name for name, url in named.items() if not str(url).startswith("https://")]:
         raise NotKept(f"these are not https: {', '.join(wrong)}")
 
@@ -150,7 +152,10 @@ async def keys_are_labelled(trial: Trial) -> None:
 async def _keys(trial: Trial) -> list[dict[str, Any]]:
     if "jwks_uri" not in trial.metadata:
         raise NotApplicable("the metadata has no jwks_uri")
-    return [key for key in await trial.keys() if isinstance(key, dict)]
+    keys = await trial.keys()
+    if not keys or not all(isinstance(key, dict) for key in keys):
+        raise NotRun("the published keys are none, or one of them is no object")
+    return keys
 
 
 CHECKS: Final[tuple[Check, ...]] = (

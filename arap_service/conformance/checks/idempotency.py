@@ -6,7 +6,7 @@ import anyio
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Task, Trial, refused, shuffled
+from arap_service.conformance.trial import Task, Trial, handled, refused, shuffled
 from arap_service.conformance.wire import Answer
 from blackbox_kit.model import NotKept, NotRun
 
@@ -89,6 +89,8 @@ async def equal_submissions_race(trial: Trial) -> None:
         raise NotRun(f"none of the equal submissions was accepted: {answers[0].brief()}")
     if len(opened) != 1:
         raise NotKept(f"{RACERS} equal submissions with one key opened {len(opened)} tasks")
+    for answer in answers:
+        handled(answer, "one of several equal submissions")
 
 
 @rule(
@@ -119,7 +121,7 @@ async def failure_spends_nothing(trial: Trial) -> None:
     denial, key = await trial.denied(), trial.new_marker()
     body = denial.body()
     wrong = body | {"resource": {**body["resource"], "id": f"{body['resource'].get('id')}-other"}}
-    if (first := await trial.submit(denial, wrong, key=key)).is_success:
+    if (first := handled(await trial.submit(denial, wrong, key=key), "another resource")).is_success:
         raise NotRun(f"another resource was accepted: {first.brief()}")
     answer = await trial.submit(denial, key=key)
     if not answer.is_success:

@@ -55,7 +55,7 @@ async def permit_says_how_long(trial: Trial) -> None:
     if told is None:
         raise NotKept("the permit does not tell when the approval ends")
     ends, recorded = instant(told), instant(approval.get("approved_until"))
-    if told != approval.get("approved_until") and (ends is None or recorded is None or ends > recorded):
+    if ends is None or recorded is None or ends > recorded:
         raise NotKept(f"the permit tells {told!r}, and the result told {approval.get('approved_until')!r}")
 
 
@@ -278,6 +278,10 @@ async def request_comes_with_an_offer(trial: Trial) -> None:
     offer = context.get("access_request")
     if not isinstance(offer, dict):
         raise NotKept("next_action is request, and there is no access_request")
+    if (ends := instant(offer.get("expires_at"))) is None or ends <= utc_now():
+        raise NotKept(f"the offer beside next_action has no end in the future: {offer.get('expires_at')!r}")
+    if not any(isinstance(one, str) and one for one in (offer.get("binding_token"), context.get("evaluation_id"))):
+        raise NotKept("the offer beside next_action cannot be bound: no binding_token and no evaluation_id")
     old = task.denial.offer.get("binding_token")
     if offer.get("binding_token", "") == (old or None):
         raise NotKept("the access_request of a denied re-evaluation is the old one")

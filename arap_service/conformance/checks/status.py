@@ -206,7 +206,7 @@ async def state_is_signed_for_the_pdp(trial: Trial) -> None:
     if not claims.get("iss"):
         raise NotKept("approval.state has no iss")
     audience = claims.get("aud")
-    named = {trial.target, trial.target + "/", trial.metadata.get("policy_decision_point")}
+    named = {trial.target, trial.target + "/", trial.metadata.get("policy_decision_point")} - {None}
     if not named & set(audience if isinstance(audience, list) else [audience]):
         raise NotKept(f"the aud of approval.state is {audience!r}, not the decision point")
 
