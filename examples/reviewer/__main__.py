@@ -76,7 +76,8 @@ class GateProcess:
             if self._process is None or self._process.poll() is not None:
                 break
             time.sleep(0.05)
-        raise NotStarted(f"the gate did not start; see {self._folder / 'gate.log'}")
+        said = (self._folder / "gate.log").read_text(encoding="utf-8", errors="replace").strip()
+        raise NotStarted(f"the gate did not start: {said.rpartition(chr(10))[2]}")
 
     def _answers(self) -> bool:
         """Whether it lists its tools, so that the server behind it is there as well."""
