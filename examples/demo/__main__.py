@@ -88,7 +88,7 @@ def _tell(story: Story, folder: Path, narrator: Narrator, *, auto: bool) -> int:
             narrator.failed(str(error))
             return NOT_BEGUN
         except (StoryFailed, NothingToDecide) as error:
-            narrator.failed(f"{error}. The servers' logs are in {world.path('logs')}")
+            narrator.failed(f"{str(error).removesuffix('.')}. The servers' logs are in {world.path('logs')}")
             return FAILED
     narrator.done("the story is over; nothing is left running")
     return OK
