@@ -5,6 +5,7 @@ in a temporary folder, and goes with it.
 """
 
 import argparse
+import os
 import socket
 import sys
 import tempfile
@@ -48,7 +49,9 @@ def main() -> int:
 
 
 def _stop_at_end_of_input(server: uvicorn.Server) -> None:
-    sys.stdin.buffer.read()
+    # Not through sys.stdin: this thread would hold its lock when the process ends, and Python aborts then.
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
     server.should_exit = True
 
 

@@ -7,6 +7,7 @@ time brings, the clock of the service is put forward. What it needs lies in the 
 import argparse
 import asyncio
 import json
+import os
 import shlex
 import socket
 import sys
@@ -173,7 +174,9 @@ async def serve(settings: Settings, hand: Hand, clock: MovedClock, *, said: list
 
 
 def _end_with_stdin(server: uvicorn.Server) -> None:
-    sys.stdin.buffer.read()
+    # Not through sys.stdin: this thread would hold its lock when the process ends, and Python aborts then.
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
     server.should_exit = True
 
 
