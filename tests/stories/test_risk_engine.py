@@ -59,7 +59,9 @@ async def test_engine_approves_denies_and_hands_over(service_url: str, tmp_path:
         async with AsyncResolver(told.live.url, auth=told.live.credentials("second-resolver")) as human:
             for request in left:
                 remarks.extend(comment["text"] for comment in request["comments"])
-                await human.decide(request["id"], "approve", version=request["version"], reason="I know them.")
+                # What is approved without a word about its scope is exactly what was asked; this one says how wide.
+                version, wide = request["version"], ["/context/arguments_hash"]
+                await human.decide(request["id"], "approve", version=version, reason="I know them.", may_vary=wide)
 
     async with bank(tmp_path, service_url, POLICY, review=review) as told:
         assert disposition(await told.transfer(500)) == "approved-executed"
