@@ -14,13 +14,12 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 from sqlalchemy import and_, func, or_, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, select
 
 from arap_service.protocol.arap import format_instant
 from arap_service.protocol.canonical import canonical
 from arap_service.store.database import WriteSession
-from arap_service.store.rows import add_rows
+from arap_service.store.rows import add_rows, inserting
 from arap_service.store.tables import AuditEntry, AuditHead
 
 GENESIS: Final = "0" * 64
@@ -196,8 +195,7 @@ def _hash(columns: Mapping[str, Any]) -> str:
 
 def _next_place(session: WriteSession, chain: str) -> tuple[int, str]:
     """The number and the previous hash of the next entry; holds the chain's head until the transaction ends."""
-    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
-    statement = insert(AuditHead).values(chain=chain, seq=1, hash=GENESIS)
+    statement = inserting(session, AuditHead).values(chain=chain, seq=1, hash=GENESIS)
     placed = session.execute(
         statement.on_conflict_do_update(index_elements=["chain"], set_={"seq": col(AuditHead.seq) + 1}).returning(
             col(AuditHead.seq), col(AuditHead.hash)

@@ -20,7 +20,7 @@ from arap_service.domain.errors import Forbidden, InvalidRequest
 from arap_service.domain.events import EVENT_KINDS, EVENTS
 from arap_service.requests.grounds import grounds_of
 from arap_service.requests.voters import decider_of
-from arap_service.store import log, tasks
+from arap_service.store import log, queueing
 from arap_service.store.tables import AuditEntry, Task
 
 BATCH: Final = 100
@@ -94,5 +94,5 @@ def events_after(session: Session, *, after: int, seen_by: Sequence[ColumnElemen
 def _seen_by(ctx: Context, session: Session, caller: Caller) -> Sequence[ColumnElement[bool]]:
     if caller.may(Scope.APPROVAL_READ):
         return ()
-    voiced = tasks.is_voiced_by(decider_of(session, caller, grounds_of(ctx)).voices)
+    voiced = queueing.is_voiced(decider_of(session, caller, grounds_of(ctx)).voices)
     return (col(AuditEntry.chain).in_(select(col(Task.id)).where(voiced)),)

@@ -23,7 +23,7 @@ from arap_service.requests.grounds import grounds_of
 from arap_service.requests.reading import MAX_TEXT, items_by_task
 from arap_service.requests.telling import effect_sentence
 from arap_service.requests.voters import boards_of, decider_of, may_see
-from arap_service.store import approvals, items, tasks
+from arap_service.store import approvals, items, queueing, tasks
 from arap_service.store.item_tables import TaskItem
 from arap_service.store.tables import Approval, Task
 from arap_service.views import Page
@@ -96,7 +96,7 @@ def _page(
     decider, now = decider_of(session, caller, grounds_of(ctx)), ctx.clock()
     conditions = _conditions(wanted)
     if not caller.may(Scope.APPROVAL_READ):
-        conditions.append(tasks.is_voiced_by(decider.voices))
+        conditions.append(queueing.is_voiced(decider.voices))
     rows: list[InForceRow] = []
     for _ in range(_MOST_LOOKS):
         found = approvals.approvals_in_force(

@@ -8,12 +8,12 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from sqlalchemy import and_, delete, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col
 from sqlmodel import select as select_rows
 
 from arap_service.store.database import WriteSession
 from arap_service.store.log_tables import SilencedEndpoint
+from arap_service.store.rows import inserting
 from arap_service.store.tables import Delivery, DeliveryAttempt, Task
 
 
@@ -99,9 +99,8 @@ def is_silenced(session: Session, delivery: Delivery) -> bool:
 
 def silence(session: WriteSession, delivery: Delivery, *, now: datetime) -> None:
     """Send nothing more to where this delivery went, until somebody enables it again."""
-    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
     row = {"client_id": owner_of(delivery), "endpoint": delivery.endpoint, "at": now}
-    session.execute(insert(SilencedEndpoint).values(**row).on_conflict_do_nothing())
+    session.execute(inserting(session, SilencedEndpoint).values(**row).on_conflict_do_nothing())
 
 
 def silenced_endpoints(session: Session) -> Sequence[SilencedEndpoint]:

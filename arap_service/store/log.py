@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, and_, func, or_, select, text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col
 from sqlmodel import select as select_rows
 
 from arap_service.store.database import WriteSession
 from arap_service.store.log_tables import AuditCheckpoint, AuditPlace, Follower, Lease
+from arap_service.store.rows import inserting
 from arap_service.store.tables import AuditEntry, AuditHead
 
 _LOCK: Final = 0x61726C67  # whoever gives places holds this advisory lock
@@ -124,12 +124,6 @@ def checkpoints(session: Session) -> Iterator[AuditCheckpoint]:
 # What no place shows
 
 
-def tail_of(session: Session, chain: str, *, after: int) -> Sequence[AuditEntry]:
-    """The entries of a chain after one of them."""
-    found = select_rows(AuditEntry).where(AuditEntry.chain == chain, col(AuditEntry.seq) > after)
-    return session.exec(found.order_by(col(AuditEntry.seq))).all()
-
-
 def heads(session: Session, *, after: str, limit: int) -> Sequence[AuditHead]:
     """At most `limit` heads of chains in the order of their names."""
     found = select_rows(AuditHead).where(col(AuditHead.chain) > after)
@@ -162,9 +156,8 @@ def entries_of_chain(session: Session, chain: str, *, after: int, limit: int) ->
 
 def take_lease(session: WriteSession, name: str, *, owner: str, now: datetime, until: datetime) -> bool:
     """Take or keep the lease of this name until then, unless somebody else holds it; whether it is the owner's now."""
-    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
     held = session.execute(
-        insert(Lease)
+        inserting(session, Lease)
         .values(name=name, owner=owner, until=until)
         .on_conflict_do_update(
             index_elements=["name"],
@@ -183,9 +176,8 @@ def position_of_follower(session: Session, name: str) -> int | None:
 
 def follower(session: WriteSession, name: str) -> Follower | None:
     """How far this reader has come; others of its name wait until the transaction ends. None if it begins here."""
-    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
     row = {"name": name, "position": last_position(session)}
-    begun = insert(Follower).values(**row).on_conflict_do_nothing().returning(col(Follower.name))
+    begun = inserting(session, Follower).values(**row).on_conflict_do_nothing().returning(col(Follower.name))
     if session.execute(begun).first() is not None:
         return None
     return session.get(Follower, name, with_for_update=True)

@@ -9,14 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import and_, delete, func, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col
 from sqlmodel import select as select_rows
 
 from arap_service.store.database import WriteSession
 from arap_service.store.notice_tables import Announcement, Notice, NoticePreference
 from arap_service.store.people_tables import Person
-from arap_service.store.tables import Row
+from arap_service.store.rows import inserting
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class NoticeBacklog:
 
 def add_announcement(session: WriteSession, row: Mapping[str, Any]) -> bool:
     """Keep an announcement unless there is one with its key; whether it is new."""
-    made = _insert(session, Announcement).values(**row).on_conflict_do_nothing(index_elements=["key"])
+    made = inserting(session, Announcement).values(**row).on_conflict_do_nothing(index_elements=["key"])
     return session.execute(made.returning(col(Announcement.id))).first() is not None
 
 
@@ -54,7 +53,7 @@ def settle(session: WriteSession, announcement_id: str, *, now: datetime) -> boo
 
 def add_notice(session: WriteSession, row: Mapping[str, Any]) -> None:
     """Keep a notice unless this person has one of this announcement by this channel."""
-    made = _insert(session, Notice).values(**row)
+    made = inserting(session, Notice).values(**row)
     session.execute(made.on_conflict_do_nothing(index_elements=["announcement_id", "person_id", "channel"]))
 
 
@@ -131,7 +130,7 @@ def preference_of(session: Session, person_id: str) -> NoticePreference | None:
 
 def keep_preference(session: WriteSession, row: Mapping[str, Any]) -> None:
     """Keep what a person prefers in place of what he preferred before."""
-    made = _insert(session, NoticePreference).values(**row)
+    made = inserting(session, NoticePreference).values(**row)
     changed = {name: made.excluded[name] for name in row if name != "person_id"}
     session.execute(made.on_conflict_do_update(index_elements=["person_id"], set_=changed))
 
@@ -208,7 +207,3 @@ def forget_notices(session: WriteSession, *, before: datetime) -> None:
 
 def _of(before: datetime) -> Any:
     return col(Notice.announcement_id).in_(select(col(Announcement.id)).where(col(Announcement.at) < before))
-
-
-def _insert(session: Session, kind: type[Row]) -> Any:
-    return (sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert)(kind)

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import func, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, select
 
 from arap_service.store.database import WriteSession
 from arap_service.store.review_tables import EmergencyReview
+from arap_service.store.rows import inserting
 from arap_service.store.tables import Task
 from arap_service.store.tasks import is_storable
 
@@ -18,8 +17,7 @@ def open_review(
     session: WriteSession, *, approval_id: str, task_id: str, item: int, now: datetime, due_at: datetime
 ) -> bool:
     """Open the review of an approval unless it has one; whether it is new."""
-    insert: Any = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
-    made = insert(EmergencyReview).values(
+    made = inserting(session, EmergencyReview).values(
         approval_id=approval_id, task_id=task_id, item=item, opened_at=now, due_at=due_at
     )
     stored = made.on_conflict_do_nothing(index_elements=["approval_id"]).returning(col(EmergencyReview.approval_id))
@@ -69,12 +67,6 @@ def overdue_count(session: Session, *, now: datetime) -> int:
     """How many open reviews should be done by now."""
     is_late = (col(EmergencyReview.closed_at).is_(None), col(EmergencyReview.due_at) < now)
     return session.exec(select(func.count()).select_from(EmergencyReview).where(*is_late)).one()
-
-
-def reviews_of(session: Session, task_id: str) -> dict[int, EmergencyReview]:
-    """The reviews of one request by item."""
-    found = session.exec(select(EmergencyReview).where(EmergencyReview.task_id == task_id)).all()
-    return {review.item: review for review in found}
 
 
 def close_review(session: WriteSession, approval_id: str, *, at: datetime, by: str, outcome: str, note: bytes) -> bool:

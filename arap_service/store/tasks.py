@@ -4,11 +4,11 @@ A transition names the version and the status that its decider has seen and retu
 else was faster. Nothing is decided here.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, String, and_, bindparam, delete, exists, false, or_, select, update
+from sqlalchemy import ColumnElement, String, and_, bindparam, delete, exists, or_, select, update
 from sqlmodel import Session, col
 from sqlmodel import select as select_rows
 
@@ -23,7 +23,6 @@ from arap_service.store.tables import (
     IdempotencyKey,
     JtiUse,
     StepState,
-    StepVoice,
     Task,
     Tombstone,
 )
@@ -209,22 +208,6 @@ def forget_old(session: WriteSession, *, now: datetime, denials_before: datetime
 
 
 # The queue
-
-
-def is_voiced_by(voices: Mapping[str, Sequence[str]], *, in_open_steps: bool = False) -> ColumnElement[bool]:
-    """A condition: one of `voices` (kind → names) may speak in a step of the task, which may have to be open."""
-    speaks = or_(
-        false(),
-        *(and_(col(StepVoice.kind) == kind, col(StepVoice.name).in_(names)) for kind, names in voices.items() if names),
-    )
-    spoken = select(col(StepVoice.task_id)).where(speaks)
-    if in_open_steps:
-        same = and_(
-            *(col(getattr(StepState, name)) == col(getattr(StepVoice, name)) for name in ("task_id", "item", "step_id"))
-        )
-        is_open = (col(StepState.status) == "waiting", col(StepState.opened_at).is_not(None))
-        spoken = spoken.join(StepState, same).where(*is_open)
-    return col(Task.id).in_(spoken)
 
 
 def may_have_risk(risk: str) -> ColumnElement[bool]:

@@ -8,7 +8,7 @@ import pytest
 from sqlmodel import col, select
 
 from arap_service import audit
-from arap_service.store import tasks
+from arap_service.store import queueing, tasks
 from arap_service.store.database import Database, ReadSession, WriteSession
 from arap_service.store.tables import (
     Approval,
@@ -291,7 +291,7 @@ def test_voices_select_the_tasks_that_somebody_may_speak_on(database: Database, 
 
     def chosen(**voices: list[str]) -> list[str]:
         return database.read_now(
-            lambda session: sorted(session.exec(select(Task.id).where(tasks.is_voiced_by(voices))))
+            lambda session: sorted(session.exec(select(Task.id).where(queueing.is_voiced(voices))))
         )
 
     assert chosen(group=["treasury", "other"], person=["p2"]) == ["task_g"]
