@@ -39,14 +39,27 @@ def inserting(session: Session, kind: type[Row]) -> Any:
 
 @cache
 def _defaults_of(kind: type[Row]) -> Mapping[str, Any]:
-    """What a column holds that nobody names; what a default makes anew for each row is not for these rows."""
-    return {name: field.get_default() for name, field in kind.model_fields.items() if not field.is_required()}
+    """What a column holds that nobody names; what is made anew for each row has to be given."""
+    fields = kind.model_fields.items()
+    return {name: field.default for name, field in fields if not field.is_required() and field.default_factory is None}
+
+
+@cache
+def _names_of(kind: type[Row]) -> frozenset[str]:
+    return frozenset(table_of(kind).columns.keys())
 
 
 def new_row(kind: type[Kind], **columns: Any) -> Kind:
-    """A row of these `columns`, taken as they are, as one that was read would be; in no session yet."""
+    """A row of these `columns`, taken as they are, as one that was read would be; in no session yet.
+
+    Raises:
+        TypeError: A column is missing, or there is none of a name.
+    """
+    held = {**_defaults_of(kind), **columns}
+    if wrong := held.keys() ^ _names_of(kind):
+        raise TypeError(f"missing or no columns of {kind.__name__}: {', '.join(sorted(wrong))}")
     row: Kind = inspect(kind).class_manager.new_instance()
-    instance_dict(row).update({**_defaults_of(kind), **columns})
+    instance_dict(row).update(held)
     return row
 
 
