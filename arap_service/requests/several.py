@@ -25,6 +25,7 @@ from arap_service.domain.errors import (
 )
 from arap_service.requests.decisions import decide
 from arap_service.requests.details import detail
+from arap_service.store.database import StoreUnavailable
 from arap_service.views import RequestDetail
 
 MOST: Final = 50
@@ -73,6 +74,7 @@ async def decide_several(
 
     Raises:
         InvalidRequest: Nothing or too much is listed, something twice, or approvals are not all of one kind.
+        StoreUnavailable: The database did not answer to the first; later on that is a result.
     """
     if not 0 < len(picked) <= MOST or len({each.task_id for each in picked}) != len(picked):
         raise InvalidRequest(f"From 1 to {MOST} requests are to be listed, each once.", pointer="/requests")
@@ -80,9 +82,16 @@ async def decide_several(
         found = await look_at(ctx, caller, picked)
         if len(found) != len(picked) or not are_alike(found):
             raise InvalidRequest("Only requests of one kind and one risk are approved together.", pointer="/requests")
-    results = []
+    results: list[Result] = []
     for each in picked:
-        code = await _decide(ctx, caller, each, decision=decision, reason=reason, approved_until=approved_until)
+        try:
+            code = await _decide(ctx, caller, each, decision=decision, reason=reason, approved_until=approved_until)
+        except StoreUnavailable:
+            if not results:
+                raise
+            # What was recorded must not be lost with an error for all; what becomes of the others nobody can say now.
+            left = picked[len(results) + 1 :]
+            return (*results, Result(each, "unsure", None), *(Result(one, "not_tried", None) for one in left))
         results.append(Result(each, code, await _find(ctx, caller, each)))
     return tuple(results)
 
@@ -120,5 +129,5 @@ async def _decide(
 async def _find(ctx: Context, caller: Caller, each: Picked) -> RequestDetail | None:
     try:
         return await detail(ctx, caller, each.task_id)
-    except ArapError:
+    except (ArapError, StoreUnavailable):
         return None

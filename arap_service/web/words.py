@@ -77,6 +77,8 @@ SEVERAL: Final[Mapping[str, str]] = MappingProxyType(
         "incomplete": "Not recorded: this one needs something else in the reason, or no time is left for it.",
         "step_up_required": "Not recorded: it needs a fresh log-in. Please decide it by itself.",
         "unknown": "Not recorded: it is decided on its own page, or is not there for you any more.",
+        "unsure": "Perhaps recorded: the database stopped answering. Please look at the request.",
+        "not_tried": "Not recorded: the database had stopped answering, so this one was not tried.",
     }
 )
 KINDS: Final[Mapping[str, str]] = MappingProxyType(

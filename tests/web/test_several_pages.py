@@ -1,11 +1,14 @@
 """Deciding several requests at once: an explicit list, the versions that were seen, a result for each."""
 
 import re
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
 
 from arap_service.context import Context
+from arap_service.requests import decisions, several
+from arap_service.store.database import StoreUnavailable
 from tests.web.desk import Browser, commit_request, decide, transfer_request
 from tests.web.test_request_pages import task, votes
 
@@ -132,3 +135,30 @@ async def test_the_keys_are_told_on_a_page_as_well(grace: Browser, browser: Brow
         assert f"<kbd>{key}</kbd>" in page
     assert 'href="/desk/help"' in (await grace.get("/desk")).text
     assert (await browser.get("/desk/help")).status_code == 303
+
+
+async def test_what_is_recorded_is_told_even_if_the_database_stops_answering_midway(
+    grace: Browser, app: FastAPI, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [await commit_request(app, context, text) for text in ("One", "Two", "Three")]
+    listed = await grace.submit("/desk/several", seen=await grace.get("/desk"), **picks(*ids))
+    asked: list[str] = []
+
+    async def once(ctx: Context, caller: Any, task_id: str, **more: Any) -> Any:
+        asked.append(task_id)
+        if len(asked) > 1:
+            raise StoreUnavailable("busy", "database: it is away")
+        return await decisions.decide(ctx, caller, task_id, **more)
+
+    monkeypatch.setattr(several, "decide", once)
+    chosen = picks(*ids)
+    done = await grace.submit("/desk/several/decision", seen=listed, decision="deny", reason="Freeze.", **chosen)
+    assert "1 of 3 decisions recorded" in done.text
+    assert done.text.count("Your decision is recorded.") == 1
+    assert done.text.count("Perhaps recorded") == 1
+    assert done.text.count("was not tried") == 1
+    assert len(asked) == 2
+    assert sorted(task(context, each).status for each in ids) == ["denied", "pending", "pending"]
+    asked.append("one more, so that the first of them fails")
+    failed = await grace.submit("/desk/several/decision", seen=listed, decision="deny", reason="F.", **picks(*ids[1:]))
+    assert failed.status_code == 503
