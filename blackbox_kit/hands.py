@@ -82,6 +82,17 @@ Model = TypeVar("Model", bound=BaseModel)
 TOKEN: Final = "token"  # noqa: S105 - what a command is run for
 
 
+def each_its_own(tokens: Mapping[str, str | None]) -> None:
+    """See that the tokens of several callers differ: what one may not do to another shows nothing where both are one.
+
+    Raises:
+        ControlInvalid: Two are the same; it names the callers, never the token.
+    """
+    given = [token for token in tokens.values() if token]
+    if same := [caller for caller, token in tokens.items() if token and given.count(token) > 1]:
+        raise ControlInvalid(f"tokens: {' and '.join(same)} have the same token; each needs one of its own")
+
+
 def read_model(path: Path, model: type[Model]) -> Model:
     """The YAML file at `path` as a model.
 

@@ -16,7 +16,7 @@ from arap_service.conformance.listener import Listener, listening
 from arap_service.conformance.model import Check
 from arap_service.conformance.trial import Denial, Trial
 from arap_service.conformance.wire import Answer, NoAnswer, Wire
-from blackbox_kit.hands import Secret
+from blackbox_kit.hands import Secret, each_its_own
 from blackbox_kit.judging import judged, without_secrets
 from blackbox_kit.model import Exchange, Json, NotRun, Outcome, Verdict
 
@@ -72,11 +72,12 @@ class Run:
 
         Raises:
             Unreachable: Nothing answers.
-            ControlInvalid: A token cannot be had, or nobody can listen for callbacks.
+            ControlInvalid: A token cannot be had or is that of two callers, or nobody can listen for callbacks.
         """
         outcomes: list[Outcome] = []
         for role, secret in self.hands.control.tokens.items():
             self.tokens[role] = await self.hands.token(secret) or ""
+        each_its_own(self.tokens)
         for name, one in self._agreed().items():
             self._secrets[name] = await self.hands.token(one) or ""
         callbacks = self.hands.control.callbacks

@@ -1,7 +1,7 @@
 """Plain HTTP with JSON: sends what it is told, remembers everything, judges nothing, follows no redirect."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,11 +22,12 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back; `body` is None where it is no JSON."""
+    """What came back; `body` is None where it is no JSON, `text` is what it was in any case."""
 
     status: int
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    text: str = ""
 
     @property
     def is_success(self) -> bool:
@@ -49,6 +50,11 @@ class Answer:
         """The task in it."""
         task = self.document.get("task")
         return task if isinstance(task, dict) else None
+
+    def shown_of(self, texts: Iterable[str]) -> str | None:
+        """The first of `texts` that stands in it, however it is spelt in JSON and in whatever case."""
+        said = f"{self.text}\n{json.dumps(self.body, ensure_ascii=False, default=str)}".casefold()
+        return next((text for text in texts if text.casefold() in said), None)
 
     def brief(self) -> str:
         """In few words."""
@@ -110,7 +116,7 @@ class Wire:
                 if len(raw) > LONGEST_ANSWER:
                     raise ValueError
             found = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status_code, _parsed(bytes(raw)), found)
+            return Answer(response.status_code, _parsed(bytes(raw)), found, raw.decode("utf-8", "replace"))
 
 
 def _parsed(raw: bytes) -> Any:

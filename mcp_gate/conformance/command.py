@@ -23,6 +23,7 @@ from blackbox_kit.command import (
     wide_console,
     written,
 )
+from blackbox_kit.hands import each_its_own
 from blackbox_kit.table import listed, show
 from mcp_gate.conformance.catalogue import NoSuchCheck, chosen
 from mcp_gate.conformance.control import Control, ControlInvalid, Hands, Secret, read_control
@@ -81,6 +82,7 @@ async def _run(
 ) -> Report:
     tokens = hands.control.tokens
     first, second = await hands.token(tokens.first), await hands.token(tokens.second)
+    each_its_own({"first": first, "second": second})
     play = None if client is None else client_player(client, seconds=hands.control.seconds.check)
     run = Run(hands, subject, tokens=(first, second), client=play, anyway=anyway)
     if subject is None:

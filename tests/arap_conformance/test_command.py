@@ -225,3 +225,12 @@ def test_the_list_needs_no_service_and_the_service_offers_the_same_command(tmp_p
     assert done.returncode == 0
     assert "arap-revoked-permits-nothing" in done.stdout
     assert "arap-approval-permits" not in done.stdout
+
+
+async def test_two_roles_with_one_token_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    async with plain(PlainService(), tmp_path) as options:
+        (tmp_path / "second").write_text((tmp_path / "pep").read_text())
+        said = await conformance(*options, "--only", "discovery", folder=tmp_path)
+    assert said.status == 2
+    assert "pep and second have the same token" in said.err
+    assert TOKENS["pep"] not in said.err + said.out

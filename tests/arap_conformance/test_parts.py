@@ -20,6 +20,7 @@ from arap_service.conformance.checks.callbacks import _is_authentic
 from arap_service.conformance.control import Callbacks
 from arap_service.conformance.instants import instant
 from arap_service.conformance.listener import Call, listening
+from arap_service.conformance.wire import Answer
 from arap_service.surroundings import utc_now
 from examples.certification.__main__ import write_certificate
 
@@ -117,3 +118,17 @@ def test_callbacks_can_be_taken_over_tls(tmp_path: Path) -> None:
 )
 def test_an_instant_has_a_date_a_time_and_an_offset(text: Any, is_one: bool) -> None:  # noqa: FBT001 - a parameter
     assert (instant(text) is not None) is is_one
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(200, {"by": "Zoë Quist"}, text='{"by": "Zo\\u00eb Quist"}'),
+        Answer(200, {"zoë quist": 1}),
+        Answer(500, None, text="<p>asked zoë quist</p>"),
+    ],
+    ids=["spelt-otherwise", "a-name-in-small-letters", "no-json"],
+)
+def test_a_hidden_text_is_seen_in_whatever_form_it_comes(answer: Answer) -> None:
+    assert answer.shown_of(["nobody", "Zoë Quist"]) == "Zoë Quist"
+    assert answer.shown_of(["nobody"]) is None

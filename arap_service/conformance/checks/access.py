@@ -146,8 +146,8 @@ async def approvers_are_not_shown(trial: Trial) -> None:
     await trial.approved(task)
     shown += [await trial.look(task), await trial.look(task, role=None), await trial.cancel_late(task)]
     for answer in shown:
-        if found := [text for text in trial.control.hidden.people if text.lower() in str(answer.body).lower()]:
-            raise NotKept(f"{found[0]!r} stands in {answer.brief()}")
+        if found := answer.shown_of(trial.control.hidden.people):
+            raise NotKept(f"{found!r} stands in {answer.brief()}")
 
 
 async def _kept(trial: Trial, task: Task, answer: Answer, who: str) -> None:

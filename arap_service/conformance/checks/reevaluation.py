@@ -16,6 +16,11 @@ from arap_service.conformance.trial import Task, Trial
 from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
 
 GROUP: Final = "reevaluation"
+APPLICABLE: Final = (
+    "The PDP MUST verify that the approval reference presented in `context.approval` is applicable to the "
+    "authenticated caller or requester, current Subject, Resource, Action, relevant Context, approval "
+    "scope, and approval expiry."
+)
 MALFORMED: Final[tuple[Any, ...]] = ("text", 7, [], {}, {"id": 7}, {"id": "x", "state": {"any": 1}}, {"id": None})
 
 
@@ -62,9 +67,7 @@ async def permit_says_how_long(trial: Trial) -> None:
 @rule(
     "approval-of-another-subject",
     GROUP,
-    "The PDP MUST verify that the approval reference presented in `context.approval` is applicable to the "
-    "authenticated caller or requester, current Subject, Resource, Action, relevant Context, approval "
-    "scope, and approval expiry.",
+    APPLICABLE,
     requirements=("PDP-61", "PDP-67"),
     verbs=("approve",),
 )
@@ -79,9 +82,7 @@ async def approval_of_another_subject(trial: Trial) -> None:
 @rule(
     "approval-of-another-resource",
     GROUP,
-    "The PDP MUST verify that the approval reference presented in `context.approval` is applicable to the "
-    "authenticated caller or requester, current Subject, Resource, Action, relevant Context, approval "
-    "scope, and approval expiry.",
+    APPLICABLE,
     requirements=("PDP-61", "PDP-67"),
     verbs=("approve",),
 )
@@ -96,9 +97,7 @@ async def approval_of_another_resource(trial: Trial) -> None:
 @rule(
     "approval-of-another-action",
     GROUP,
-    "The PDP MUST verify that the approval reference presented in `context.approval` is applicable to the "
-    "authenticated caller or requester, current Subject, Resource, Action, relevant Context, approval "
-    "scope, and approval expiry.",
+    APPLICABLE,
     requirements=("PDP-61", "PDP-67"),
     verbs=("approve",),
 )
@@ -113,9 +112,7 @@ async def approval_of_another_action(trial: Trial) -> None:
 @rule(
     "approval-in-another-context",
     GROUP,
-    "The PDP MUST verify that the approval reference presented in `context.approval` is applicable to the "
-    "authenticated caller or requester, current Subject, Resource, Action, relevant Context, approval "
-    "scope, and approval expiry.",
+    APPLICABLE,
     requirements=("PDP-61", "PDP-67"),
     questions=("with_context",),
     verbs=("approve",),
@@ -132,9 +129,7 @@ async def approval_in_another_context(trial: Trial) -> None:
 @rule(
     "approval-of-another-caller",
     GROUP,
-    "The PDP MUST verify that the approval reference presented in `context.approval` is applicable to the "
-    "authenticated caller or requester, current Subject, Resource, Action, relevant Context, approval "
-    "scope, and approval expiry.",
+    APPLICABLE,
     requirements=("PDP-61", "ARS-70"),
     verbs=("approve",),
     tokens=("second",),
@@ -209,9 +204,7 @@ async def forged_state(trial: Trial) -> None:
 @rule(
     "expired-approval",
     GROUP,
-    "The PDP MUST verify that the approval reference presented in `context.approval` is applicable to the "
-    "authenticated caller or requester, current Subject, Resource, Action, relevant Context, approval "
-    "scope, and approval expiry.",
+    APPLICABLE,
     requirements=("PDP-64", "ARS-120"),
     verbs=("approve_briefly",),
 )
