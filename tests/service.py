@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from arap_service import policy_source
 from arap_service.app import create_app
 from arap_service.checkpoints import Checkpoint, passing
 from arap_service.context import Context, random_id
+from arap_service.domain.policy import Policy
 from arap_service.domain.policy_load import load_policy
 from arap_service.issuer import Issuer
 from arap_service.jwks import Fetch, fetch_keys
@@ -34,8 +36,14 @@ RESOLVER_SCOPES = ("approval:read", "approval:resolve", "approval:revoke")
 SECRET = "correct horse battery staple"
 CALLBACK_KEY = base64.b64encode(b"k" * 32).decode()
 CALLBACK = "https://gate.example/callbacks/arap"
-# A policy never changes once it is read, and thousands of tests open a service with one of a few.
 _read_once = cache(load_policy)
+
+
+def _read(text: str) -> Policy:
+    """The policy of `text`, read once for the thousands of tests that share a few; what one finds out by it is its own."""
+    policy = _read_once(text)
+    appointing = policy.appointing
+    return policy if appointing is None else replace(policy, appointing=replace(appointing, _held={}))
 
 
 def client(client_id: str, *scopes: str, agent: str | None = None) -> dict[str, Any]:
@@ -86,7 +94,7 @@ async def service_context(
 ) -> AsyncIterator[Context]:
     """A context on a database whose tables exist already."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy_source, "load_policy", _read_once)
+        patch.setattr(policy_source, "load_policy", _read)
         context = await open_context(
             settings,
             clock=clock,
