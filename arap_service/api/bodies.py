@@ -10,9 +10,12 @@ from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.datastructures import Headers
 
-from arap_service.domain.errors import InvalidRequest
+from arap_service.api.auth import context
+from arap_service.domain.errors import InvalidRequest, PayloadTooLarge
 from arap_service.protocol.canonical import InvalidJson, strict_loads
 
+JSON: Final = "application/json"
+_JSON: Final = JSON.encode()
 MOST_EXACT: Final = 2**53 - 1
 """The largest integer that JSON carries exactly (RFC 8785)."""
 Model = TypeVar("Model", bound=BaseModel)
@@ -24,16 +27,32 @@ class Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-async def raw_json(request: Request) -> bytes:
+async def json_bytes(request: Request) -> bytes:
     """The bytes of a body that says it is JSON.
 
     Raises:
         InvalidRequest: It says something else.
+        PayloadTooLarge: It is longer than configured.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
+    if _media_type(request.scope["headers"]) != _JSON:
         raise InvalidRequest("The Content-Type must be application/json.")
-    return await request.body()
+    return await _body(request, context(request).settings.limits.max_body_bytes)
+
+
+def _media_type(headers: list[tuple[bytes, bytes]]) -> bytes:
+    kind = next((value for name, value in headers if name == b"content-type"), b"")
+    return kind if kind == _JSON else kind.partition(b";")[0].strip().lower()
+
+
+async def _body(request: Request, most: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > most:
+            raise PayloadTooLarge
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 async def json_object(request: Request, *, optional: bool = False) -> dict[str, Any]:
@@ -45,7 +64,7 @@ async def json_object(request: Request, *, optional: bool = False) -> dict[str, 
     if optional and not await request.body():
         return {}
     try:
-        value = strict_loads(await raw_json(request), max_depth=64)
+        value = strict_loads(await json_bytes(request), max_depth=64)
     except InvalidJson as error:
         raise InvalidRequest("The body is not valid JSON.", pointer=error.pointer) from None
     if not isinstance(value, dict):

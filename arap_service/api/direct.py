@@ -17,17 +17,17 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arap_service.api.auth import authenticate, context
+from arap_service.api.bodies import JSON, json_bytes
 from arap_service.api.problems import problem_of, text_of
 from arap_service.context import Context
 from arap_service.domain.callers import Caller
 from arap_service.domain.callers import Scope as Right
-from arap_service.domain.errors import InvalidRequest, PayloadTooLarge
+from arap_service.domain.errors import InvalidRequest
 from arap_service.protocol.canonical import InvalidJson, strict_loads
 
 UseCase = Callable[[Context, Caller, dict[str, Any]], Awaitable[dict[str, Any]]]
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-_TYPE: Final = b"application/json"
-_HEADERS: Final = {"content-type": _TYPE.decode(), "cache-control": "no-store"}  # ARS-07
+_HEADERS: Final = {"content-type": JSON, "cache-control": "no-store"}  # ARS-07
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,31 +112,3 @@ async def answered(request: Request, use_case: UseCase, *, right: Right = Right.
     if not isinstance(value, dict):
         raise InvalidRequest("The body must be a JSON object.")
     return Answer(await use_case(ctx, caller, value))
-
-
-async def json_bytes(request: Request) -> bytes:
-    """The bytes of a body that says it is JSON.
-
-    Raises:
-        InvalidRequest: It says something else.
-        PayloadTooLarge: It is longer than configured.
-    """
-    if _media_type(request.scope["headers"]) != _TYPE:
-        raise InvalidRequest("The Content-Type must be application/json.")
-    return await _body(request, context(request).settings.limits.max_body_bytes)
-
-
-def _media_type(headers: list[tuple[bytes, bytes]]) -> bytes:
-    kind = next((value for name, value in headers if name == b"content-type"), b"")
-    return kind if kind == _TYPE else kind.partition(b";")[0].strip().lower()
-
-
-async def _body(request: Request, most: int) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > most:
-            raise PayloadTooLarge
-        pieces.append(piece)
-    return b"".join(pieces)

@@ -12,8 +12,8 @@ from fastapi.responses import JSONResponse, Response
 
 from arap_service import requests
 from arap_service.api.auth import CallerDep, ContextDep, authenticate, context
-from arap_service.api.bodies import idempotency_key, json_object
-from arap_service.api.direct import Answer, DirectRoute, Endpoint, json_bytes
+from arap_service.api.bodies import idempotency_key, json_bytes, json_object
+from arap_service.api.direct import Answer, DirectRoute, Endpoint
 from arap_service.api.problems import NO_STORE, problem_responses
 from arap_service.context import Context
 from arap_service.domain import errors
