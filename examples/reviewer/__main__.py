@@ -5,7 +5,6 @@ folder, and the control files for HTTP and for stdio with it.
 """
 
 import argparse
-import json
 import shlex
 import signal
 import socket
@@ -14,19 +13,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from typing import Final
 
 import httpx2
 
 from examples.reviewer.book import VERBS, Book
+from examples.reviewer.controlling import HOST, UNKNOWN, Answer, Hear, controlling
 from examples.reviewer.folder import ROOT, prepare_http, prepare_stdio
 
-HOST: Final = "127.0.0.1"
 PATIENCE_SECONDS: Final = 180.0
 PREFIX: Final = "io.modelcontextprotocol/"
 VERSION: Final = "2026-07-28"
@@ -98,43 +95,21 @@ class GateProcess:
         return answer.status_code == 200 and "transfer" in answer.text
 
 
-def controlling(book: Book, gate: GateProcess, listener: socket.socket, keys: dict[str, Any]) -> ThreadingHTTPServer:
-    """The control interface and the key set of the issuer, on the socket that listens already."""
+def hearing(book: Book, gate: GateProcess) -> Hear:
+    """What answers the verbs of a control file."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._send(200 if self.path == "/jwks.json" else 404, json.dumps(keys))
-
-        def do_POST(self) -> None:
-            asked = urlsplit(self.path)
-            verb, marker = asked.path.removeprefix("/control/"), parse_qs(asked.query).get("marker", [""])[0]
+    def hear(verb: str, named: Mapping[str, str]) -> Answer:
+        try:
             if verb == "restart":
-                try:
-                    gate.restart()
-                    self._send(200, "")
-                except NotStarted as error:
-                    self._send(500, str(error))
-            elif verb in VERBS and marker:
-                try:
-                    self._send(200, book.do(verb, marker))
-                except LookupError as error:
-                    self._send(409, str(error))
-            else:
-                self._send(404, "no such verb")
+                gate.restart()
+                return 200, ""
+            return (200, book.do(verb, named["marker"])) if verb in VERBS and named.get("marker") else UNKNOWN
+        except NotStarted as error:
+            return 500, str(error)
+        except LookupError as error:
+            return 409, str(error)
 
-        def _send(self, status: int, text: str) -> None:
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-            """Say nothing."""
-
-    server = ThreadingHTTPServer((HOST, 0), Handler, bind_and_activate=False)
-    server.socket.close()
-    server.socket = listener
-    server.server_address = listener.getsockname()
-    return server
+    return hear
 
 
 def main() -> int:
@@ -160,7 +135,7 @@ def main() -> int:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         gate = GateProcess(folder / "http", port)
         stack.callback(gate.stop)
-        control = controlling(Book(folder / "http"), gate, listener, keys)
+        control = controlling(hearing(Book(folder / "http"), gate), listener, keys)
         threading.Thread(target=control.serve_forever, daemon=True).start()
         try:
             gate.restart()

@@ -6,20 +6,17 @@ time brings, the clock of the service is put forward. What it needs lies in the 
 
 import argparse
 import asyncio
-import json
 import os
 import shlex
 import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack
 from datetime import datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import uvicorn
@@ -34,6 +31,7 @@ from arap_service.settings import Settings
 from arap_service.store import migrate
 from arap_service.surroundings import open_context, utc_now
 from examples.reviewer import service_folder
+from examples.reviewer.controlling import UNKNOWN, Answer, Hear, controlling
 from examples.reviewer.service_folder import DENIAL_SECONDS, HOST, PENDING_SECONDS, SKEW_SECONDS
 
 BRIEFLY: Final = timedelta(seconds=2)
@@ -121,40 +119,19 @@ class Hand:
             context.policy.refresh()
 
 
-def controlling(hand: Hand, listener: socket.socket, keys: dict[str, Any]) -> ThreadingHTTPServer:
-    """The control interface and the key set of the issuer, on the socket that listens already."""
+def hearing(hand: Hand) -> Hear:
+    """What answers the verbs of a control file."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._send(200 if self.path == "/jwks.json" else 404, json.dumps(keys))
+    def hear(verb: str, named: Mapping[str, str]) -> Answer:
+        if verb not in service_folder.VERBS:
+            return UNKNOWN
+        try:
+            hand.do(verb, named.get("task", ""), int(named.get("item", "0")))
+        except (LookupError, TypeError, ResolverError, Unavailable) as error:
+            return 409, str(error)
+        return 200, ""
 
-        def do_POST(self) -> None:
-            asked = urlsplit(self.path)
-            verb, named = asked.path.removeprefix("/control/"), parse_qs(asked.query)
-            if verb not in service_folder.VERBS:
-                self._send(404, "no such verb")
-                return
-            try:
-                hand.do(verb, named.get("task", [""])[0], int(named.get("item", ["0"])[0]))
-            except (LookupError, TypeError, ResolverError, Unavailable) as error:
-                self._send(409, str(error))
-            else:
-                self._send(200, "")
-
-        def _send(self, status: int, text: str) -> None:
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-            """Say nothing."""
-
-    server = ThreadingHTTPServer((HOST, 0), Handler, bind_and_activate=False)
-    server.socket.close()
-    server.socket = listener
-    server.server_address = listener.getsockname()
-    return server
+    return hear
 
 
 async def serve(settings: Settings, hand: Hand, clock: MovedClock, *, said: list[str], die_with_stdin: bool) -> None:
@@ -204,7 +181,7 @@ def main() -> int:
         migrate.upgrade(settings.database)
         clock = MovedClock()
         hand = Hand(folder, clock)
-        control = controlling(hand, listener, keys)
+        control = controlling(hearing(hand), listener, keys)
         threading.Thread(target=control.serve_forever, daemon=True).start()
         suite = [str(Path(sys.executable).parent / "arap"), "conformance", "--url", settings.identifier]
         command = shlex.join([*suite, "--control", str(folder / "control.yaml")])
