@@ -40,7 +40,7 @@ _read_once = cache(load_policy)
 
 
 def _read(text: str) -> Policy:
-    """The policy of `text`, read once for the thousands of tests that share a few; what one finds out by it is its own."""
+    """The policy of `text`, read once for thousands of tests that share a few; what one finds out is its own."""
     policy = _read_once(text)
     appointing = policy.appointing
     return policy if appointing is None else replace(policy, appointing=replace(appointing, _held={}))
