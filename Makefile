@@ -53,6 +53,12 @@ help: ## list the commands
 	@.venv-fastmcp/bin/python $(PIP) -r $<
 	@touch $@
 
+.venv-hangar/.ready: locks/mcp-hangar.lock
+	@echo 'Setting up .venv-hangar, the environment of a gate that is not ours ...'
+	@$(call make_venv,.venv-hangar)
+	@.venv-hangar/bin/python $(PIP) -r $<
+	@touch $@
+
 # A decision point of somebody else's, from npm; where it cannot be had, the tests say so.
 .bench/cerbos/.ready: tests/bench/cerbos.py | .venv/.dev
 	@$(RUN) -m tests.bench.cerbos && touch $@ || exit 0
@@ -95,12 +101,12 @@ simulator: .venv/.demo ## serve a simulator to test enforcement points against: 
 # ---- working on it ----
 
 .PHONY: test
-test: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready tests/node/node_modules/.ready .bench/cerbos/.ready ## run the tests; parts that this machine cannot run are named at the end
+test: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready .venv-hangar/.ready tests/node/node_modules/.ready .bench/cerbos/.ready ## run the tests; parts that this machine cannot run are named at the end
 	@$(RUN) -m pytest -q -n $(WORKERS)
 
 # The gate's tests that need no PostgreSQL run once, in the environment of `clean-gate`; the others run here.
 .PHONY: check
-check: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready tests/node/node_modules/.ready .bench/cerbos/.ready lint types imports locks-current clean-gate clean-conformance ## everything that must hold, no part left out
+check: .venv/.dev .venv-git/.ready .venv-fastmcp/.ready .venv-hangar/.ready tests/node/node_modules/.ready .bench/cerbos/.ready lint types imports locks-current clean-gate clean-conformance ## everything that must hold, no part left out
 	@ARAP_REQUIRE=browser,cerbos,node,postgres,spin $(RUN) -m pytest -q -n 2 --ignore tests/gate
 	@ARAP_REQUIRE=postgres $(RUN) -m pytest -q -n 2 tests/gate -k postgres
 
@@ -148,7 +154,7 @@ requirements: .venv/.dev ## one line: how many rules of the catalogue are tested
 	@$(RUN) -m tests.requirements
 
 .PHONY: bench
-bench: .venv/.dev ## the benchmarks, one JSON object a line
+bench: .venv/.dev .venv-fastmcp/.ready .venv-hangar/.ready ## the benchmarks, one JSON object a line
 	@$(RUN) -m tests.bench
 
 .PHONY: lock

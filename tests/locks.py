@@ -54,7 +54,8 @@ DEV: Final = Lock("dev", ("build.in",), ("conformance", "gate", "postgres", "ser
 DEMO: Final = Lock("demo", ("build.in",), ("gate", "service"), under="dev")
 GIT_SERVER: Final = Lock("git-server", ("git-server.in",))
 FASTMCP_TASKS: Final = Lock("fastmcp-tasks", ("fastmcp-tasks.in",), keeps_extras=True)
-LOCKS: Final = (DEV, DEMO, GIT_SERVER, FASTMCP_TASKS)
+MCP_HANGAR: Final = Lock("mcp-hangar", ("mcp-hangar.in",), keeps_extras=True)
+LOCKS: Final = (DEV, DEMO, GIT_SERVER, FASTMCP_TASKS, MCP_HANGAR)
 
 
 def wanted(lock: Lock, root: Path = ROOT) -> list[str]:
