@@ -29,6 +29,24 @@ def replace_password_hash(session: WriteSession, login: str, *, old: str, new: s
     )
 
 
+def change_password_hash(session: WriteSession, login: str, *, old: str, new: str, now: datetime) -> bool:
+    """Give an open account another password in the place of the one behind `old`; whether that still counted."""
+    changed = (
+        update(Account)
+        .where(col(Account.login) == login, col(Account.password_hash) == old, col(Account.active))
+        .values(password_hash=new, changed_at=now)
+    )
+    return session.execute(changed.returning(col(Account.login))).first() is not None
+
+
+def hold_account(session: WriteSession, login: str, *, password_hash: str) -> bool:
+    """Whether the account is open and has this password; nobody gives it another one until the transaction ends."""
+    found = select(Account.login).where(
+        col(Account.login) == login, col(Account.password_hash) == password_hash, col(Account.active)
+    )
+    return session.exec(found.with_for_update(read=True)).first() is not None
+
+
 def web_session(session: Session, digest: str) -> tuple[WebSession, Person] | None:
     """The browser session under that digest with its active person; the caller judges whether it is fresh."""
     row = session.exec(

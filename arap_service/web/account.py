@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -49,7 +49,9 @@ async def account_page(request: Request) -> Response:
         return groups_of(reading, session.person_id), _places(asked, reading, session)
 
     groups, places = await asked.ctx.database.read(work)
-    return render("account.html", asked.page, who=session.name, groups=sorted(groups), places=places)
+    values: dict[str, Any] = {"who": session.name, "groups": sorted(groups), "places": places}
+    has_password, is_changed = session.method == "local", "changed" in request.query_params
+    return render("account.html", asked.page, has_password=has_password, is_changed=is_changed, **values)
 
 
 @router.post("/desk/account/sessions", response_model=None)

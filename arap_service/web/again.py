@@ -19,7 +19,7 @@ from arap_service.protocol.sealing import SealBroken
 from arap_service.store.sessions import keep_typed
 from arap_service.web import sessions
 from arap_service.web.edge import READING, DeskRoute, LoginNeeded, Visit, visit
-from arap_service.web.login import TOO_MANY, WRONG, Gatekeeper, opened, proved_account
+from arap_service.web.login import TOO_MANY, WRONG, Gatekeeper, opened_by_password, proved_account
 from arap_service.web.provider_login import to_provider
 from arap_service.web.rendering import render
 from arap_service.web.security import safe_target
@@ -64,7 +64,9 @@ async def prove_again(request: Request) -> Response:
         at=asked.ctx.clock(),
         browser=browser_of(request.headers.get("user-agent")),
     )
-    await asked.ctx.database.write(partial(opened, asked.ctx, proved=proved, secret=secret, old=asked.secret))
+    work = partial(opened_by_password, asked.ctx, account=account, proved=proved, secret=secret, old=asked.secret)
+    if not await asked.ctx.database.write(work):
+        return _page(asked, session, target=target, message=WRONG, status=403)
     response = RedirectResponse(asked.page.root + target, status_code=303)
     sessions.set_cookie(response, sessions.COOKIE, secret)
     return response

@@ -21,7 +21,13 @@ from arap_service.context import Context
 from arap_service.oidc import ProviderUnavailable
 from arap_service.store.database import ReadSession, WriteSession
 from arap_service.store.people_tables import Account
-from arap_service.store.sessions import account_by_login, active_person, remove_web_session, replace_password_hash
+from arap_service.store.sessions import (
+    account_by_login,
+    active_person,
+    hold_account,
+    remove_web_session,
+    replace_password_hash,
+)
 from arap_service.web import sessions
 from arap_service.web.edge import READING, DeskRoute, Refused, Visit, visit
 from arap_service.web.passwords import hash_password, is_outdated, is_password
@@ -86,7 +92,9 @@ async def log_in(request: Request) -> Response:
         at=asked.ctx.clock(),
         browser=browser_of(request.headers.get("user-agent")),
     )
-    await asked.ctx.database.write(partial(opened, asked.ctx, proved=proved, secret=secret, old=old))
+    work = partial(opened_by_password, asked.ctx, account=account, proved=proved, secret=secret, old=old)
+    if not await asked.ctx.database.write(work):
+        return _form(asked, target=target, name=login, message=WRONG, status=403)
     response = RedirectResponse(asked.page.root + target, status_code=303)
     sessions.set_cookie(response, sessions.COOKIE, secret)
     sessions.drop_cookie(response, sessions.LOGIN_COOKIE)
@@ -125,7 +133,19 @@ async def proved_account(ctx: Context, keeper: Gatekeeper, login: str, *, passwo
         newer = await anyio.to_thread.run_sync(hash_password, password, limiter=keeper.checks)
         old = account.password_hash
         await ctx.database.write(partial(replace_password_hash, login=account.login, old=old, new=newer))
+        account.password_hash = newer  # only here: whether it is stored is seen when it has to count
     return account
+
+
+def opened_by_password(
+    ctx: Context, session: WriteSession, *, account: Account, proved: Proved, secret: str, old: str | None
+) -> bool:
+    """Open a session for the password that was proved; not if it has been changed since, and whether it was opened."""
+    if not hold_account(session, account.login, password_hash=account.password_hash):
+        _record_failure(ctx, session, account=account)
+        return False
+    opened(ctx, session, proved=proved, secret=secret, old=old)
+    return True
 
 
 def opened(ctx: Context, session: WriteSession, *, proved: Proved, secret: str, old: str | None) -> None:

@@ -75,6 +75,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "endpoint_enabled": "Receiver enabled again",
         "login_succeeded": "Logged in",
         "login_failed": "Log-in failed",
+        "password_changed": "Password changed",
         "logged_out": "Logged out",
         "person_added": "Person added",
         "person_imported": "Person imported",

@@ -61,10 +61,7 @@ def hash_password(password: str) -> str:
     Raises:
         WeakPassword: when the length is outside the limits.
     """
-    if len(password) < MIN_LENGTH:
-        raise WeakPassword(f"A password needs at least {MIN_LENGTH} characters.")
-    if len(password) > MAX_LENGTH:
-        raise WeakPassword(f"A password has at most {MAX_LENGTH} characters.")
+    _check_length(password)
     return _HASHER.hash(password)
 
 
@@ -74,14 +71,22 @@ def check_new(password: str, *, about: Iterable[str]) -> None:
     `about` are names of its owner and of this service; whole words of them count from four characters on.
 
     Raises:
-        WeakPassword: It holds such a word, or says the same few characters again and again.
+        WeakPassword: It holds such a word, says the same few characters again and again, or is too short or too long.
     """
+    _check_length(password)
     folded = password.casefold()
     near = {part for name in about for part in (name.casefold(), *_PARTS.split(name.casefold())) if len(part) >= 4}
     if any(word in folded for word in (*COMMON_WORDS, *near)):
         raise WeakPassword("A password must hold no name of its owner or of this service, and no word that many take.")
     if len(set(folded)) < _FEWEST:
         raise WeakPassword(f"A password needs at least {_FEWEST} different characters.")
+
+
+def _check_length(password: str) -> None:
+    if len(password) < MIN_LENGTH:
+        raise WeakPassword(f"A password needs at least {MIN_LENGTH} characters.")
+    if len(password) > MAX_LENGTH:
+        raise WeakPassword(f"A password has at most {MAX_LENGTH} characters.")
 
 
 def is_password(password: str, *, stored: str | None) -> bool:

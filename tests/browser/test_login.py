@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from arap_service.store.directory import add_identity
 from arap_service.web import passwords
 from tests.browser.checks import violations
+from tests.browser.keyboard import Keyboard
 from tests.browser.server import RunningDesk, running_desk
 from tests.browser.test_desk import Visit, visit
 from tests.clock import FakeClock
@@ -92,6 +93,31 @@ def test_a_decision_waits_for_a_fresh_log_in_and_keeps_what_was_typed(
     expect(page.get_by_role("heading", name="Approved", exact=True)).to_be_visible()
 
 
+def test_a_password_is_changed_by_the_keyboard_alone(visit: Visit, desk: RunningDesk) -> None:
+    new = "a kite over the harbour"
+    elsewhere, page = visit(), visit()
+    page.goto("/desk/account")
+    keys = Keyboard(page)
+    keys.to("Change your password", "a")
+    keys.press("Enter")
+    expect(page.get_by_role("heading", name="Change your password")).to_be_visible()
+    for again in ("a kite over the city", new):
+        for label, typed in (("Password now", PASSWORD), ("New password", new), ("New password once more", again)):
+            keys.to(label, "input")
+            keys.type(typed)
+        keys.press("Enter")
+        if again != new:
+            expect(page.get_by_role("alert")).to_contain_text("The two new passwords are not the same.")
+            expect(page.get_by_label("New password", exact=True)).to_have_value("")
+    expect(page.get_by_role("heading", name="Your password was changed")).to_be_visible()
+    elsewhere.goto("/desk")
+    for password, heading in ((PASSWORD, "Log in"), (new, "Requests")):
+        elsewhere.get_by_label("Account").fill("grace")
+        elsewhere.get_by_label("Password").fill(password)
+        elsewhere.get_by_role("button", name="Log in", exact=True).click()
+        expect(elsewhere.get_by_role("heading", name=heading, exact=True, level=1)).to_be_visible()
+
+
 @pytest.mark.parametrize("width", [320, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_pages_of_logging_in_are_readable_for_everybody(
@@ -105,7 +131,11 @@ def test_the_pages_of_logging_in_are_readable_for_everybody(
     assert violations(out) == []
     other = visit(scheme=scheme, width=width)
     page = visit(scheme=scheme, width=width)
-    for path, heading in (("/desk/account", "Your account"), ("/desk/again", "Log in once more")):
+    for path, heading in (
+        ("/desk/account", "Your account"),
+        ("/desk/account/password", "Change your password"),
+        ("/desk/again", "Log in once more"),
+    ):
         page.goto(path)
         expect(page.get_by_role("heading", name=heading)).to_be_visible()
         assert violations(page) == []

@@ -80,6 +80,7 @@ STATES = (
     seen("absence-of-everybody", "/desk/absence", "/desk/absence"),
     seen("help", "/desk/help", "/desk/help", who="grace", in_guide=True),
     seen("account", "/desk/account", "/desk/account", who="grace", in_guide=True),
+    seen("password", "/desk/account/password", "/desk/account/password", who="grace", in_guide=True),
     seen("notifications", "/desk/account/notifications", "/desk/account/notifications", who="grace", in_guide=True),
     seen("notifications-no-address", "/desk/account/notifications", "/desk/account/notifications", who="sam"),
     seen("again", "/desk/again", "/desk/again?next=%2Fdesk", who="grace", in_guide=True),

@@ -10,6 +10,7 @@ from tests.browser import test_states
 from tests.browser.office import later
 from tests.browser.rooms import WHY, Room, open_room
 from tests.browser.states import State, pages, seen, stale, wrong
+from tests.web.desk import PASSWORD
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 REQUEST, OWN = "/desk/requests/{task_id}", "/desk/my/{task_id}"
@@ -163,6 +164,26 @@ def preferences_kept(room: Room) -> Page:
     return press(room.open("/desk/account/notifications", who="grace"), "Keep this")
 
 
+def password_unlike(room: Room) -> Page:
+    page = room.open("/desk/account/password", who="grace")
+    page.get_by_label("Password now").fill(PASSWORD)
+    page.get_by_label("New password", exact=True).fill("a kite over the harbour")
+    page.get_by_label("New password once more").fill("a kite over the city")
+    press(page, "Change the password")
+    expect(page.get_by_role("link", name="The two new passwords are not the same.")).to_be_visible()
+    return page
+
+
+def password_changed(room: Room) -> Page:
+    page = room.open("/desk/account/password", who="linus")
+    page.get_by_label("Password now").fill(PASSWORD)
+    page.get_by_label("New password", exact=True).fill("a kite over the harbour")
+    page.get_by_label("New password once more").fill("a kite over the harbour")
+    press(page, "Change the password")
+    expect(page.get_by_role("heading", name="Your password was changed")).to_be_visible()
+    return page
+
+
 def review_mistake(room: Room) -> Page:
     asked = room.office.ask("restart", {"emergency": True, **WHY}, service="ledger")
     room.decide(asked, "approve")
@@ -290,6 +311,8 @@ STATES = (
     State("form-done", "/desk/forms/{evaluation_id}", form_done, in_guide=True),
     State("absence-mistakes", "/desk/absence", absence_mistakes),
     State("notifications-kept", "/desk/account/notifications", preferences_kept),
+    State("password-unlike", "/desk/account/password", password_unlike),
+    State("password-changed", "/desk/account", password_changed),
     State("review-mistake", "/desk/reviews", review_mistake),
     State("rule-mistake", REQUEST, rule_mistake),
     State("simulator-mistake", "/desk/simulator", simulator_mistake),

@@ -19,12 +19,15 @@ from arap_service.oidc_tokens import Logout
 from arap_service.provider_people import made_id, received
 from arap_service.store.database import WriteSession
 from arap_service.store.people import everybody, groups_of
-from arap_service.web.login import LOGIN_CHAIN
+from arap_service.store.people_tables import Account
+from arap_service.store.sessions import change_password_hash, web_sessions_of
+from arap_service.web import passwords
+from arap_service.web.login import LOGIN_CHAIN, WRONG
 from tests.clock import FakeClock
 from tests.databases import Databases
 from tests.patience import pause
 from tests.service import app_for, service_context, settings_for
-from tests.web.desk import Browser, add_person
+from tests.web.desk import QUICK, Browser, add_person
 from tests.web.policy import POLICY
 from tests.web.provider import TestProvider, leave, log_in, running
 
@@ -137,4 +140,25 @@ async def test_groups_are_those_of_the_later_of_two_log_ins(
     assert (await meanwhile(context, databases, first, lambda: browser.get(back))).status_code == 303
     groups = context.database.read_now(lambda session: groups_of(session, "grace"))
     assert groups == {"treasurers", "maintainers"}
+    await browser.client.aclose()
+
+
+async def test_a_log_in_with_a_password_that_is_just_being_changed_opens_nothing(
+    context: Context, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was proved before the change, and would outlive the sessions that the change ends."""
+    monkeypatch.setattr(passwords, "_HASHER", QUICK)
+    add_person(context, "grace", name="Grace Hopper")
+    browser = Browser(app_for(context))
+
+    def changed(session: WriteSession) -> None:
+        account = session.get_one(Account, "grace")
+        new = passwords.hash_password("another one by now")
+        assert change_password_hash(session, "grace", old=account.password_hash, new=new, now=context.clock())
+
+    answer = await meanwhile(context, databases, changed, lambda: browser.log_in("grace"))
+    assert (answer.status_code, WRONG in answer.text) == (403, True)
+    assert context.database.read_now(lambda session: web_sessions_of(session, "grace")) == []
+    entries = context.database.read_now(lambda session: entries_of(session, LOGIN_CHAIN))
+    assert [entry.kind for entry in entries] == ["login_failed"]
     await browser.client.aclose()

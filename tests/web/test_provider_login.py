@@ -27,7 +27,7 @@ from arap_service.web.login import LOGIN_CHAIN
 from tests.clock import FakeClock
 from tests.service import IDENTIFIER, app_for, service_context, settings_for
 from tests.tokens import encoded, hmac_with_public_key, unsigned
-from tests.web.desk import QUICK, Browser, add_person
+from tests.web.desk import PASSWORD, QUICK, Browser, add_person
 from tests.web.policy import POLICY
 from tests.web.provider import CLIENT, LOGOUT_EVENT, TestProvider, key, leads_to, leave, log_in, running
 
@@ -89,6 +89,22 @@ async def test_a_known_person_logs_in_and_arrives_where_he_wanted_to_go(
     page = await browser.get("/desk")
     assert "Grace Hopper" in page.text
     assert logged(context) == [("login_succeeded", "grace", f'{{"by":"{provider.issuer}"}}')]
+
+
+async def test_a_password_is_not_offered_to_whoever_logs_in_by_the_provider(
+    browser: Browser, provider: TestProvider, context: Context
+) -> None:
+    """Not even where the person has a local account as well: which password he knows was not shown by this log-in."""
+    known(context, provider, "grace", "u-17")
+    await log_in(browser, provider, "u-17")
+    page = await browser.get("/desk/account")
+    assert "password" not in page.text
+    typed = {"current": PASSWORD, "new": "löwenzahn & Kamille", "again": "löwenzahn & Kamille"}
+    refused = [await browser.get("/desk/account/password")]
+    refused.append(await browser.submit("/desk/account/password", seen=page, **typed))
+    assert [answer.status_code for answer in refused] == [404, 404]
+    assert "You have no password here" in refused[1].text
+    assert (await Browser(app_for(context)).log_in("grace")).status_code == 303
 
 
 async def test_the_page_on_the_way_shows_no_secret_and_asks_for_what_is_configured(
