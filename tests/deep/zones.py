@@ -61,20 +61,23 @@ def passes_in(zone: str, tests: Sequence[str]) -> bool:
     return outcomes_of(zone, tests) is not None
 
 
-def outcomes_of(zone: str, tests: Sequence[str]) -> Counter[str] | None:
-    """How many of `tests` passed or were skipped where the local time is that of `zone`; None if not all did."""
+def outcomes_of(zone: str, tests: Sequence[str], *, jobs: int = 0) -> Counter[str] | None:
+    """How many of `tests` passed or were skipped where the local time is that of `zone`; None if not all did.
+
+    They are run in this many processes; none is the quickest for a few. Many are run in sight, as they take long.
+    """
     with tempfile.TemporaryDirectory(prefix="arap-zones-") as folder:
         report = Path(folder) / "report.xml"
-        options = ["-q", "-n0", "-p", "no:cacheprovider", "--timeout=600", f"--junit-xml={report}"]
+        options = ["-q", f"-n{jobs}", "-p", "no:cacheprovider", "--timeout=600", f"--junit-xml={report}"]
         ended = subprocess.run(
             [sys.executable, "-m", "pytest", *options, *tests],
             cwd=ROOT,
             env={**os.environ, "TZ": zone},
-            capture_output=True,
+            capture_output=not jobs,
             text=True,
             check=False,
         )
         if ended.returncode == 0:
             return Counter(outcomes_in(report).values())
-    print(f"TZ={zone}:\n{ended.stdout[-4000:]}{ended.stderr[-2000:]}")
+    print(f"TZ={zone}:\n{(ended.stdout or '')[-4000:]}{(ended.stderr or '')[-2000:]}")
     return None
