@@ -85,25 +85,31 @@
   });
   window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
+  // What the page says, whatever the time of the clock: a look that found nothing new is not told to anybody.
+  const said = () => document.getElementById("main").textContent.replace(/\s+/g, " ");
+  let before = "";
   let focused = null;
   let picked = new Map();
   document.addEventListener("htmx:before:swap", () => {
+    before = said();
     const active = document.activeElement;
     focused = active?.id ? `#${CSS.escape(active.id)}` : active?.matches("[data-row]") ? `[data-row][href="${CSS.escape(active.getAttribute("href"))}"]` : null;
     picked = new Map([...document.querySelectorAll(".pick:checked")].map((box) => [box.id, box.value]));
   });
   document.addEventListener("htmx:after:swap", () => {
     refreshTimes();
-    if (document.getElementById("queue")) {
+    const list = document.getElementById("queue");
+    let lost = 0;
+    if (list) {
       // What was chosen stays chosen, unless it is not any more what the reader chose.
       for (const box of document.querySelectorAll(".pick")) box.checked = picked.get(box.id) === box.value;
-      const lost = picked.size - document.querySelectorAll(".pick:checked").length;
+      lost = picked.size - document.querySelectorAll(".pick:checked").length;
       if (focused && document.activeElement === document.body) document.querySelector(focused)?.focus({ preventScroll: true });
-      announce(`The list of requests was updated.${lost ? ` ${lost} of those that you had chosen changed or left the list.` : ""}`);
-    } else {
-      announce(document.getElementById("changed") ? "This request has changed." : "What became of it was updated.");
     }
     focused = null;
+    if (said() === before) return;
+    if (list) announce(`The list of requests was updated.${lost ? ` ${lost} of those that you had chosen changed or left the list.` : ""}`);
+    else announce(document.getElementById("changed") ? "This request has changed." : "What became of it was updated.");
   });
 
   document.getElementById("notice")?.focus();

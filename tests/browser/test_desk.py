@@ -185,6 +185,18 @@ def test_an_open_request_says_that_somebody_else_was_faster(visit: Visit, desk: 
     expect(hers.get_by_text("Wrong branch.")).to_be_visible()
 
 
+@pytest.mark.parametrize("path", ["/desk", "request"])
+def test_a_look_that_finds_nothing_new_is_told_to_nobody(visit: Visit, desk: RunningDesk, path: str) -> None:
+    page = visit()
+    page.clock.install()
+    page.goto(f"/desk/requests/{desk.commit()}" if path == "request" else path)
+    for _ in range(3):  # what came of the first looks has been dealt with when the last is answered
+        with page.expect_response("**/desk/live/**") as look:
+            page.clock.run_for(16_000)
+        assert look.value.status == 204
+    expect(page.get_by_role("status")).to_have_text("")
+
+
 @pytest.mark.requirement("ARS-126")
 def test_hostile_text_runs_nothing_and_hides_nothing(visit: Visit, desk: RunningDesk) -> None:
     attack = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\u202egnp\u200b"
