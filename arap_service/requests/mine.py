@@ -215,7 +215,7 @@ def _text(session: Session, task: Task, seal: RowSeal) -> str:
     if not task.item_count:
         return effect_sentence(Part(task), seal)
     first = items.items_of(session, [task.id])[0]
-    return f"{effect_sentence(Part(task, first), seal)} And {task.item_count - 1} more."
+    return f"{effect_sentence(Part(task, first), seal).removesuffix('.')}, and {task.item_count - 1} more"
 
 
 def _told(ctx: Context, session: Session, task: Task) -> OwnRequest:

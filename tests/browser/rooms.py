@@ -182,8 +182,8 @@ def _troubles(session: WriteSession, room: Room) -> None:
         )  # fmt: skip
     session.add(SilencedEndpoint(client_id="gate", endpoint=GATE, at=now))
     session.flush()
-    session.add(DeliveryAttempt(delivery_id="dlv-dead", number=1, at=now, outcome="retry", error="status_503"))
-    session.add(DeliveryAttempt(delivery_id="dlv-dead", number=2, at=now, outcome="dead", error="unresolvable"))
+    session.add(DeliveryAttempt(delivery_id="dlv-dead", number=1, at=now, outcome="pending", error="status_503"))
+    session.add(DeliveryAttempt(delivery_id="dlv-dead", number=2, at=now, outcome="dead", error="status_503"))
     session.add(
         Announcement(
             id="ann", key="k", kind="request_waiting", task_id=task_id, people=[], groups=[], at=now, settled_at=now
