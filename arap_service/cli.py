@@ -167,7 +167,8 @@ def account_add(
         settings = load_settings(config)
         password = sys.stdin.readline().rstrip("\r\n") if password_stdin else secrets.token_urlsafe(15)
         if password_stdin:
-            check_new(password, about=(login, person, urlsplit(settings.identifier).hostname or ""))
+            about = (login, person, urlsplit(settings.identifier).hostname or "")
+            check_new(password, about=about, breached=settings.login.breached_passwords)
         hashed = hash_password(password)
         work = partial(
             add_account, login=login, person_id=person, password_hash=hashed, issuer=settings.identifier, now=utc_now()

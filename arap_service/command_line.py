@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn, TypeVar
 import typer
 
 from arap_service import dev
+from arap_service.breached import ListUnusable
 from arap_service.directory import DirectoryInvalid
 from arap_service.domain.policy_load import PolicyInvalid
 from arap_service.serving import CannotListen
@@ -44,6 +45,8 @@ def failing_clearly() -> Iterator[None]:
         fail(*error.problems)
     except PolicyInvalid as error:
         fail(*(f"policy: line {fault.line}: {fault.pointer or '/'}: {fault.message}" for fault in error.problems))
+    except ListUnusable as error:
+        fail(f"login.breached_passwords: {error}")
     except (StoreUnavailable, migrate.SchemaOutdated, CannotListen, WeakPassword, dev.NoToken) as error:
         fail(str(error))
     except UnicodeDecodeError:

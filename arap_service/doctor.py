@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
+from arap_service.breached import ListUnusable, check_list
 from arap_service.channels import fault_of
 from arap_service.domain.appointing import MANAGER, Relation
 from arap_service.domain.callers import Scope
@@ -74,7 +75,19 @@ async def diagnose(settings: Settings, *, config: Path, clock: Clock, get: Get, 
     found += [finding async for finding in _issuers(settings, clock=clock, get=get)]
     found += [finding async for finding in _provider(settings, clock=clock, get=get)]
     found += [finding async for finding in _callbacks(settings, outbound)]
-    return [*found, *_channels(settings), *_weak(settings)]
+    return [*found, *_breached(settings), *_channels(settings), *_weak(settings)]
+
+
+def _breached(settings: Settings) -> Iterator[Finding]:
+    path, check = settings.login.breached_passwords, "login.breached_passwords"
+    if path is None:
+        return
+    try:
+        check_list(path)
+    except ListUnusable as error:
+        yield Finding(check, State.FAILED, str(error), "take the SHA-1 list of Have I Been Pwned, ordered by hash")
+    else:
+        yield Finding(check, State.OK, f"{path} can be searched")
 
 
 def _channels(settings: Settings) -> Iterator[Finding]:

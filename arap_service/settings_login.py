@@ -96,6 +96,7 @@ class LoginSettings(Part):
 
     local: bool = True
     oidc: OidcSettings | None = None
+    breached_passwords: Path | None = None
     idle_seconds: int = Field(default=1_800, ge=60, le=86_400)
     absolute_seconds: int = Field(default=43_200, ge=300, le=604_800)
 
@@ -107,4 +108,6 @@ class LoginSettings(Part):
 
     def under(self, folder: Path) -> Self:
         """The same, with relative files starting from `folder`."""
-        return self if self.oidc is None else self.model_copy(update={"oidc": self.oidc.under(folder)})
+        oidc = None if self.oidc is None else self.oidc.under(folder)
+        breached = None if self.breached_passwords is None else folder / self.breached_passwords
+        return self.model_copy(update={"oidc": oidc, "breached_passwords": breached})

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 from opentelemetry.trace import Tracer
 
+from arap_service.breached import ListUnusable, check_list
 from arap_service.checkpoints import Checkpoint, passing
 from arap_service.context import Context, NewId, Trust, random_id
 from arap_service.jwks import Fetch, RemoteKeys, fetch_keys
@@ -75,6 +76,7 @@ async def open_context(
     Raises:
         SettingsInvalid, PolicyInvalid, StoreUnavailable, OSError: Something is not as configured.
     """
+    _check_breached(settings)
     rehearsal, clock = _rehearsal(settings, clock)
     ring = load_ring(settings.key_file)
     policy = _policy(settings, has_upstream=upstream is not None or settings.upstream is not None)
@@ -108,6 +110,14 @@ async def open_context(
     )
     _rehearse(context, rehearsal)
     return context
+
+
+def _check_breached(settings: Settings) -> None:
+    if settings.login.breached_passwords is not None:
+        try:
+            check_list(settings.login.breached_passwords)
+        except ListUnusable as error:
+            raise SettingsInvalid((f"login.breached_passwords: {error}",)) from None
 
 
 def _rehearsal(settings: Settings, clock: Clock) -> tuple[Simulator | None, Clock]:

@@ -1,6 +1,7 @@
 """The command line as an operator meets it: real processes, what they print, and how they end."""
 
 import base64
+import hashlib
 import json
 import os
 import shutil
@@ -271,6 +272,17 @@ def test_people_and_accounts_are_brought_in_and_every_change_is_audited(dev: Pat
     assert [kind for (kind,) in kinds].count("account_set") == 4
     path.write_text(path.read_text().replace("id: dana", "id: eve"))
     assert "already belongs to dana" in failure("people", "import", str(path), *config)
+
+
+def test_a_breached_password_is_given_to_nobody(dev: Path) -> None:
+    digest = hashlib.sha1(b"a long enough phrase", usedforsecurity=False).hexdigest().upper()
+    path, config = dev / "breached.txt", dev / "arap.yaml"
+    config.write_text(config.read_text() + "login: {breached_passwords: breached.txt}\n")
+    given = ["account", "add", "grace", "--person", "grace", "--password-stdin", "--config", str(config)]
+    assert "login.breached_passwords: " in failure(*given, stdin="a long enough phrase\n")
+    path.write_text(f"{digest}:12\n")
+    assert "became known elsewhere" in failure(*given, stdin="a long enough phrase\n")
+    assert run(*given, stdin="another long phrase\n").stdout == "Account grace is ready.\n"
 
 
 def test_audit_that_was_tampered_with_is_named(dev: Path) -> None:

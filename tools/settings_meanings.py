@@ -31,6 +31,7 @@ SERVICE: Final = {
     "Settings.login": "how people log in, and when their sessions end",
     "LoginSettings.local": "log in with local accounts",
     "LoginSettings.oidc": "log in by an OpenID provider",
+    "LoginSettings.breached_passwords": "a list of breached passwords that no account may be given",
     "LoginSettings.idle_seconds": "a session ends so long after its last use",
     "LoginSettings.absolute_seconds": "and so long after the log-in at the latest",
     "OidcSettings.issuer": "the issuer, exactly as its metadata and tokens name it",

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from arap_service import audit
+from arap_service.breached import ListUnusable
 from arap_service.context import Context
 from arap_service.store.database import WriteSession
 from arap_service.store.people_tables import Account
@@ -34,6 +35,7 @@ PATH: Final = "/desk/account/password"
 NOT_NOW: Final = "This is not the password that you have now."
 SAME: Final = "Please choose another one than you have now."
 UNLIKE: Final = "The two new passwords are not the same. Please type both again."
+UNCHECKED: Final = "New passwords cannot be checked now. Please try again later, and tell whoever runs this service."
 OVERTAKEN: Final = "Your password was changed elsewhere in the meantime. Please type the one that you have now."
 
 
@@ -51,7 +53,12 @@ async def change_password(request: Request) -> Response:
     asked = visit(request)
     session, fields = _own(asked), asked.fields
     current, new = fields.get("current", ""), fields.get("new", "")
-    messages = _faults(asked.ctx, session, current=current, new=new, again=fields.get("again", ""))
+    look = partial(_faults, asked.ctx, session, current=current, new=new, again=fields.get("again", ""))
+    try:
+        messages = await anyio.to_thread.run_sync(look)
+    except ListUnusable as error:
+        asked.ctx.log.warning("breached_passwords_unusable", reason=str(error))
+        return _page(asked, status=503, messages={"new": UNCHECKED})
     if messages:
         return _page(asked, status=422, messages=messages)
     keeper: Gatekeeper = request.app.state.gatekeeper
@@ -99,7 +106,8 @@ def _faults(ctx: Context, session: Session, *, current: str, new: str, again: st
     if new == current:
         return {"new": SAME}
     try:
-        check_new(new, about=(session.sub, session.person_id, urlsplit(ctx.settings.identifier).hostname or ""))
+        about = (session.sub, session.person_id, urlsplit(ctx.settings.identifier).hostname or "")
+        check_new(new, about=about, breached=ctx.settings.login.breached_passwords)
     except WeakPassword as weak:
         return {"new": str(weak)}
     return {}

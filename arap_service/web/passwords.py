@@ -6,10 +6,13 @@ RFC 9106 (Argon2id, the library's defaults for memory and passes).
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
+
+from arap_service.breached import is_breached
 
 MIN_LENGTH: Final = 12
 MAX_LENGTH: Final = 256
@@ -65,13 +68,16 @@ def hash_password(password: str) -> str:
     return _HASHER.hash(password)
 
 
-def check_new(password: str, *, about: Iterable[str]) -> None:
+def check_new(password: str, *, about: Iterable[str], breached: Path | None = None) -> None:
     """Refuse a new password that somebody guesses early who knows whose it is, or what most people take.
 
-    `about` are names of its owner and of this service; whole words of them count from four characters on.
+    `about` are names of its owner and of this service; whole words of them count from four characters on. `breached` is
+    a list of passwords that are known already. It reads a file then, and is meant to run in a thread.
 
     Raises:
-        WeakPassword: It holds such a word, says the same few characters again and again, or is too short or too long.
+        ListUnusable: Whether it is breached cannot be said.
+        WeakPassword: It is breached, holds such a word, says the same few characters again and again, or has a length
+            outside the limits.
     """
     _check_length(password)
     folded = password.casefold()
@@ -80,6 +86,10 @@ def check_new(password: str, *, about: Iterable[str]) -> None:
         raise WeakPassword("A password must hold no name of its owner or of this service, and no word that many take.")
     if len(set(folded)) < _FEWEST:
         raise WeakPassword(f"A password needs at least {_FEWEST} different characters.")
+    if breached is not None and is_breached(password, breached):
+        raise WeakPassword(
+            "This password became known elsewhere and is on a list of those that are tried. Take another."
+        )
 
 
 def _check_length(password: str) -> None:

@@ -1,11 +1,14 @@
 """The owner of a local account gives it another password; OWASP ASVS 5.0, 6.2.2, 6.2.3, 6.2.8 and 7.4.3."""
 
+import hashlib
 import json
+from pathlib import Path
 
 import httpx2
 import pytest
 from fastapi import FastAPI
 from sqlmodel import select
+from structlog.testing import capture_logs
 
 from arap_service.audit import Verified, entries_of, verify_chain
 from arap_service.context import Context
@@ -13,7 +16,7 @@ from arap_service.store.database import WriteSession
 from arap_service.store.people_tables import Account
 from arap_service.store.sessions import change_password_hash, web_sessions_of
 from arap_service.web.login import LOGIN_CHAIN, TOO_MANY
-from arap_service.web.password_pages import NOT_NOW, OVERTAKEN, PATH, SAME, UNLIKE
+from arap_service.web.password_pages import NOT_NOW, OVERTAKEN, PATH, SAME, UNCHECKED, UNLIKE
 from arap_service.web.passwords import MAX_LENGTH, hash_password, is_password
 from arap_service.web.throttle import PER_PAIR
 from tests.web.desk import PASSWORD, Browser, cookie_of
@@ -191,3 +194,22 @@ async def test_a_browser_can_fill_in_paste_and_show_nothing(grace: Browser) -> N
     assert text.count('type="password" autocomplete="new-password"') == 2
     assert 'autocomplete="username" value="grace" readonly' in text
     assert "maxlength" not in text
+
+
+async def test_a_breached_password_is_refused_and_without_the_list_none_is_changed(
+    grace: Browser, context: Context, tmp_path: Path
+) -> None:
+    path, before = tmp_path / "breached.txt", stored(context).password_hash
+    path.write_text(hashlib.sha1(NEW.encode(), usedforsecurity=False).hexdigest().upper() + ":3\n")
+    login = context.settings.login.model_copy(update={"breached_passwords": path})
+    object.__setattr__(context.settings, "login", login)
+    answer = await change(grace)
+    assert (answer.status_code, "became known elsewhere" in answer.text) == (422, True)
+    path.unlink()
+    with capture_logs() as logs:
+        answer = await change(grace, new=OTHER)
+    assert (answer.status_code, UNCHECKED in answer.text) == (503, True)
+    assert [line["event"] for line in logs] == ["breached_passwords_unusable"]
+    assert stored(context).password_hash == before
+    path.write_text("0" * 40 + ":3\n")
+    assert (await change(grace, new=OTHER)).status_code == 303
