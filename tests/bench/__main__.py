@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.bench.calls import permitted_calls, task_handles
+from tests.bench.calls import permitted_calls
 from tests.bench.evaluation import beside_cerbos, beside_empty
 from tests.bench.figures import Figure, machine
+from tests.bench.handles import task_handles
 from tests.bench.load import LoadFailed
 from tests.bench.queue import queues
 from tests.bench.servers import ServerFailed
 from tests.bench.size import QUICK, WHOLE, Size
+from tests.bench.starts import starts
 from tests.bench.submission import submissions
 
 Part = Callable[[Path, Size], Iterator[Figure]]
@@ -29,6 +31,7 @@ PARTS: Final[dict[str, Part]] = {
     "submission": submissions,
     "call": permitted_calls,
     "handle": task_handles,
+    "start": starts,
     "queue": queues,
 }
 

@@ -5,8 +5,10 @@ Every floor ends when its standard input does.
 
 import contextlib
 import os
+import socket
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,7 +80,7 @@ def _end(session: WriteSession, task_id: str) -> bool:
 
 
 def mcp(config: str | None = None) -> ASGIApp:
-    """The SDK's server with two small tools, behind the gate that `config` describes, if any."""
+    """The SDK's server with its small tools, behind the gate that `config` describes, if any."""
     gate = None if config is None else Gate(load_settings(Path(config)))
     server = tools(gate)
     if gate is not None:
@@ -87,7 +89,7 @@ def mcp(config: str | None = None) -> ASGIApp:
 
 
 def tools(gate: Gate | None = None) -> MCPServer[object]:
-    """The server that is called: one tool that anybody may call, one that needs approval."""
+    """The server that is called: one tool that anybody may call, two that need approval."""
     server: MCPServer[object] = MCPServer(
         "bench", extensions=[] if gate is None else [gate], lifespan=None if gate is None else gate.lifespan()
     )
@@ -101,6 +103,14 @@ def tools(gate: Gate | None = None) -> MCPServer[object]:
     async def transfer(amount: int, to: str) -> str:
         """Move money, if it may."""
         return f"{amount} to {to}"
+
+    @server.tool()
+    async def start(port: int, number: int) -> str:
+        """Tell a port of this machine when call `number` began, by the clock that all its processes share."""
+        began = time.monotonic_ns()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(f"{number} {began}".encode(), ("127.0.0.1", port))
+        return str(began)
 
     return server
 

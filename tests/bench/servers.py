@@ -17,7 +17,7 @@ from typing import Final
 
 import httpx2
 
-START_SECONDS: Final = 30.0
+START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.05
 

@@ -3,7 +3,7 @@
 import base64
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,10 @@ class Service:
     client_id: str
     client_secret: str
 
+    def of(self, client: Mapping[str, str]) -> "Service":
+        """The same service as another client of it sees it."""
+        return Service(self.url, client["client_id"], client["secret"])
+
     def bearer(self) -> dict[str, str]:
         """The header of a fresh access token of the client."""
         given = base64.b64encode(f"{self.client_id}:{self.client_secret}".encode()).decode()
@@ -54,8 +58,18 @@ class Service:
 
 
 @contextmanager
-def service(folder: Path, *, rules: str, authenticated: bool = True) -> Iterator[Service]:
-    """A service on a fresh SQLite database with the rules of one of the files beside this one."""
+def service(
+    folder: Path,
+    *,
+    rules: str,
+    authenticated: bool = True,
+    clients: Sequence[Mapping[str, Any]] = (),
+    **more: Any,
+) -> Iterator[Service]:
+    """A service on a fresh SQLite database with the rules of one of the files beside this one.
+
+    `clients` are further ones of its issuer, `more` further settings.
+    """
     folder.mkdir()
     port, secret = free_port(), secrets.token_urlsafe(24)
     running_service = Service(f"http://127.0.0.1:{port}", "gate", secret)
@@ -68,9 +82,10 @@ def service(folder: Path, *, rules: str, authenticated: bool = True) -> Iterator
         "database": f"sqlite:///{folder / 'arap.db'}",
         "policy_path": str(HERE / rules),
         "key_file": "keys.json",
-        "builtin_issuer": {"enabled": True, "token_seconds": 3600, "clients": [client]},
+        "builtin_issuer": {"enabled": True, "token_seconds": 3600, "clients": [client, *clients]},
         "limits": {**dict.fromkeys(RATES, _NO_LIMIT), "poll_seconds": POLL_SECONDS},
         "log_level": "error",
+        **more,
     }
     if not authenticated:
         settings["authentication"] = "none"
