@@ -52,7 +52,8 @@ def caller() -> dict[str, str]:
 def hangar(stack: ExitStack, folder: Path, issuer: Service, upstream: str) -> str:
     """The address of `mcp-hangar` as the front door of the tools at `upstream`, for callers with a token of the issuer.
 
-    Its callers need a tenant and a role; everything else is as it comes, with its stores in memory.
+    Its callers need a tenant and a role. Everything else is as it comes, but its record of calls, which is in memory, so
+    that it is not measured with writes that ours does not make for a permitted call.
 
     Raises:
         PeerMissing: Its environment is not there.
@@ -61,6 +62,7 @@ def hangar(stack: ExitStack, folder: Path, issuer: Service, upstream: str) -> st
     folder.mkdir()
     port = free_port()
     settings = {
+        "event_store": {"driver": "memory"},
         "mcp_servers": {"bench": {"mode": "remote", "endpoint": upstream}},
         "tool_access": {"mode": "front_door", "required_catalogue": {"servers": ["bench"], "retry_for_s": 60}},
         "auth": {
@@ -81,9 +83,9 @@ def hangar(stack: ExitStack, folder: Path, issuer: Service, upstream: str) -> st
     base = f"http://127.0.0.1:{port}"
     started = [command, "serve", "--config", str(config), "--http", "--port", str(port), "--log-level", "ERROR"]
     log = folder / "hangar.log"
-    # It would keep files below the home of whoever runs it.
-    home = {"HOME": str(folder)}
-    stack.enter_context(running(bound_to_us(started), ready=f"{base}/health/ready", log=log, environment=home))
+    home = {"HOME": str(folder)}  # some of its files go there, others into the folder where it is started
+    ready = f"{base}/health/ready"
+    stack.enter_context(running(bound_to_us(started), ready=ready, log=log, environment=home, within=folder))
     return f"{base}/mcp"
 
 

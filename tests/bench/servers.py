@@ -45,9 +45,14 @@ def bound_to_us(command: Sequence[str]) -> list[str]:
 
 @contextmanager
 def running(
-    command: Sequence[str], *, ready: str, log: Path, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    *,
+    ready: str,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    within: Path | None = None,
 ) -> Iterator[None]:
-    """A child that runs `command` for as long as the block lasts, from when the URL `ready` answers.
+    """A child that runs `command`, in the folder `within`, for as long as the block lasts, from when `ready` answers.
 
     Raises:
         ServerFailed: It ended before it answered, or never answered.
@@ -60,6 +65,7 @@ def running(
             stderr=subprocess.STDOUT,
             start_new_session=True,
             env={**os.environ, **(environment or {})},
+            cwd=within,
         )
     try:
         _wait(process, ready=ready, log=log)
