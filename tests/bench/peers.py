@@ -52,8 +52,8 @@ def caller() -> dict[str, str]:
 def hangar(stack: ExitStack, folder: Path, issuer: Service, upstream: str) -> str:
     """The address of `mcp-hangar` as the front door of the tools at `upstream`, for callers with a token of the issuer.
 
-    Its callers need a tenant and a role. Everything else is as it comes, but its record of calls, which is in memory, so
-    that it is not measured with writes that ours does not make for a permitted call.
+    Its callers need a tenant and a role. Everything else is as it comes, but its record of calls, which is in memory,
+    so that it is not measured with writes that ours does not make for a permitted call.
 
     Raises:
         PeerMissing: Its environment is not there.
