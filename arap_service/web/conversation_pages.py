@@ -67,4 +67,5 @@ async def _say(asked: Visit, task_id: str, what: Literal["question", "comment", 
     except IneligibleApprover as refused:
         reason = why_not(str(refused.extra.get("code", "")))
         return await page_of(asked, task_id, status=403, notice=Notice("bad", "Nothing was recorded", reason))
-    return RedirectResponse(f"{asked.page.root}/desk/requests/{task_id}", status_code=303)
+    place = "questions-title" if what == "question" else "notes-title"
+    return RedirectResponse(f"{asked.page.root}/desk/requests/{task_id}#{place}", status_code=303)

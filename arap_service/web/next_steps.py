@@ -21,6 +21,12 @@ def after_approval(detail: RequestDetail) -> str:
     return "Yours is the last approval that is needed: it can run from then on."
 
 
+def has_odd_letters(detail: RequestDetail) -> bool:
+    """Whether a value on the page holds characters that are invisible or look like others."""
+    stated = () if detail.stated is None else detail.stated.values
+    return any(value.suspicious for value in (*detail.arguments, *detail.facts, *stated))
+
+
 def after_denial(detail: RequestDetail) -> str:
     """What becomes of the request once the reader has denied."""
     own = next((step for step in detail.steps if step.id == detail.decides_in), None)

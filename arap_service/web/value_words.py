@@ -4,6 +4,7 @@ What is shown beside a value is only another way to write it: the value itself s
 """
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -18,6 +19,8 @@ _SHOWN_LINES: Final = 12
 _BLANKS: Final = re.compile(r"[ \t]{30,}|(?:[ \t]*\n){5,}")
 _LOCAL_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?", re.ASCII)
 _MOST_ZEROS: Final = 30
+_WRITTEN_OUT: Final = re.compile(r"⟦U\+([0-9A-F]{4,6})⟧")
+_MOST_LETTERS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,13 @@ def grouped(text: str) -> str | None:
     plain = f"{number:f}"
     shown = f"{number:,f}"
     return None if shown == text or (plain == text and abs(number) < 10_000) else shown
+
+
+def letters(text: str) -> list[str]:
+    """The names of characters that were written out in a text, each once, and the first few of them."""
+    codes = list(dict.fromkeys(_WRITTEN_OUT.findall(text)))[:_MOST_LETTERS]
+    named = ((code, unicodedata.name(chr(int(code, 16)), "")) for code in codes if int(code, 16) < 0x110000)
+    return [f"U+{code} is {name.capitalize()}" for code, name in named if name]
 
 
 def instant(text: str) -> datetime | None:

@@ -16,7 +16,7 @@ async def test_question_from_the_desk_is_answered_and_the_answer_shown(
     task_id = await commit_request(app, context)
     path = f"/desk/requests/{task_id}"
     sent = await grace.submit(f"{path}/question", seen=await grace.get(path), text="Which ticket?")
-    assert (sent.status_code, sent.headers["location"]) == (303, path)
+    assert (sent.status_code, sent.headers["location"]) == (303, f"{path}#questions-title")
     shown = (await grace.get(path)).text
     assert "Which ticket?" in shown
     assert "Waiting for the answer." in shown

@@ -141,6 +141,16 @@ def test_values_that_were_not_verified_against_the_call_are_called_so() -> None:
     assert "could not be compared" not in request_page(DETAIL)
 
 
+def test_letters_that_look_like_others_are_named_and_told_beside_the_decision() -> None:
+    page = request_page(DETAIL)
+    assert "holds letters that look like others" not in page
+    shown = ArgumentView(pointer="/to", text="tom@p⟦U+0430⟧per.example", masked=False, suspicious=True)
+    page = request_page(replace(DETAIL, arguments=(shown,)))
+    assert "U+0430 is Cyrillic small letter a" in page
+    assert page.index("holds letters that look like others") < page.index('value="approve"')
+    assert page.index("<form") < page.index("holds letters that look like others")
+
+
 def test_who_may_not_decide_sees_why_and_no_form() -> None:
     page = request_page(replace(DETAIL, may_decide=False, why_not="is_submitter"))
     assert "You made this request yourself" in page

@@ -52,7 +52,7 @@ async def test_scope_is_told_in_words_and_can_be_narrowed_member_by_member(
     task_id = await bill(app, context)
     seen = await grace.get(f"/desk/requests/{task_id}")
     text = unescape(seen.text)
-    assert "Any bill up to 500." in text
+    assert text.count("Any bill up to 500.") == 2, "among what an approval allows, and where it is given"
     assert "What may be different: the values of the call, resource → region." in text
     assert seen.text.count('type="checkbox"') == seen.text.count(" checked>") == 2
     wish = {"scope": "shown", "vary-1": WIDE[1], "reason": "no change named"}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from arap_service.web.value_words import folded, gaps, grouped, instant, lacks_zone
+from arap_service.web.value_words import folded, gaps, grouped, instant, lacks_zone, letters
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,12 @@ def test_only_a_moment_with_a_zone_is_one() -> None:
         False,
         False,
     ]
+
+
+def test_characters_that_were_written_out_are_named_once_each() -> None:
+    assert letters("p⟦U+0430⟧per⟦U+0430⟧⟦U+202E⟧") == [
+        "U+0430 is Cyrillic small letter a", "U+202E is Right-to-left override",
+    ]  # fmt: skip
+    assert letters("nothing odd, U+0430") == []
+    assert letters("⟦U+0007⟧⟦U+FFFFFF⟧") == [], "what has no name is told by its number alone"
+    assert len(letters("".join(f"⟦U+04{number:02X}⟧" for number in range(0x30, 0x4F)))) == 5
