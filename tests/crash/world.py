@@ -73,7 +73,10 @@ BROKEN = (OSError, httpx2.HTTPError, MCPError, anyio.ClosedResourceError, anyio.
 
 @dataclass
 class Story:
-    """The processes, and what agent and resolver remember; `other` is a second gate, which not every story starts."""
+    """The processes, and what agent and resolver remember; `other` is a second gate, which not every story starts.
+
+    `calls` says how often this agent has made its call; more than once only where no answer came.
+    """
 
     world: World
     service: Server
@@ -84,6 +87,7 @@ class Story:
     records: TaskRecords = field(init=False)
     agents: list["Story"] = field(init=False)
     failures: list[str] = field(default_factory=list)
+    calls: int = 0
 
     def __post_init__(self) -> None:
         self.agents = [self]
@@ -97,6 +101,7 @@ class Story:
         """The same story as an agent sees it that makes the call with another amount."""
         twin = copy(self)
         twin.call, twin.records = {**CALL, "amount": amount}, TaskRecords(self.world.path(f"tasks-{amount}"))
+        twin.calls = 0
         self.agents.append(twin)
         return twin
 
@@ -149,6 +154,7 @@ class Story:
                     if known:
                         results.append(await extension.resume(client.session, known[0].task_id))
                     else:
+                        self.calls += 1
                         results.append(await client.call_tool("wire", self.call))
                 group.cancel_scope.cancel()
         return results[0]
