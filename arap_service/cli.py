@@ -12,6 +12,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs the sources gets a 
 import asyncio
 import json
 import secrets
+from datetime import timedelta
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -39,6 +40,7 @@ from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_s
 from arap_service.key_file import load_ring
 from arap_service.keys import Use, rotate
 from arap_service.policy_check import case_files, run_case
+from arap_service.protocol.arap import format_instant
 from arap_service.serving import end_within, serve
 from arap_service.settings import load_settings
 from arap_service.store import migrate
@@ -170,11 +172,20 @@ def account_add(
             about = (login, person, urlsplit(settings.identifier).hostname or "")
             check_new(password, about=about, breached=settings.login.breached_passwords)
         hashed = hash_password(password)
+        now = utc_now()
+        until = now + timedelta(seconds=settings.login.first_password_seconds)
         work = partial(
-            add_account, login=login, person_id=person, password_hash=hashed, issuer=settings.identifier, now=utc_now()
+            add_account,
+            login=login,
+            person_id=person,
+            password_hash=hashed,
+            first_until=until,
+            issuer=settings.identifier,
+            now=now,
         )
         writing(settings, work)
     typer.echo(f"Account {login} is ready." if password_stdin else f"Account {login} is ready, password {password}")
+    typer.echo(f"It is for the first log-in, where its owner has to replace it, until {format_instant(until)}.")
 
 
 @policy.command("check")

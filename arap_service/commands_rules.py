@@ -23,8 +23,9 @@ from arap_service.requests import reviews, standing_rules
 from arap_service.settings import load_settings
 from arap_service.store import migrate
 from arap_service.store.people import groups_of
+from arap_service.store.people_tables import Account
 from arap_service.surroundings import open_context
-from arap_service.web.login import gatekeeper, proved_account
+from arap_service.web.login import WRONG, gatekeeper, proved_account
 from arap_service.web.rights import granted
 
 Result = TypeVar("Result")
@@ -185,11 +186,13 @@ def as_caller(
 
 
 async def _logged_in(ctx: Context, login: str, password: str) -> Caller:
-    account = None
+    account: Account | str = WRONG
     if ctx.settings.login.local:
         account = await proved_account(ctx, gatekeeper(), login, password=password)
-    if account is None:
-        fail("Account or password is wrong.")
+    if isinstance(account, str):
+        fail(account)
+    if account.first_until is not None:
+        fail("This password was set for you: log in at the desk and replace it first.")
     person_id = account.person_id
     groups = await ctx.database.read(lambda session: groups_of(session, person_id))
     return Caller(

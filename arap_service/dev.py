@@ -231,7 +231,8 @@ def _seed(database: str, *, issuer: str, now: datetime) -> dict[str, str]:
     def work(session: WriteSession) -> None:
         import_people(session, REVIEWERS, now=now)
         for login, hashed in hashes.items():
-            add_account(session, login, person_id=login, password_hash=hashed, issuer=issuer, now=now)
+            # For trying things out on one machine: random, shown once, and good from the first log-in on.
+            add_account(session, login, person_id=login, password_hash=hashed, first_until=None, issuer=issuer, now=now)
 
     opened = Database.open(database)
     try:

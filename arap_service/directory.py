@@ -209,9 +209,18 @@ def unlink_identity(session: WriteSession, person_id: str, *, iss: str, sub: str
 
 
 def add_account(
-    session: WriteSession, login: str, *, person_id: str, password_hash: str, issuer: str, now: datetime
+    session: WriteSession,
+    login: str,
+    *,
+    person_id: str,
+    password_hash: str,
+    first_until: datetime | None,
+    issuer: str,
+    now: datetime,
 ) -> None:
     """Give a person a local account, or his account another password; `issuer` is who we are in his identity.
+
+    With `first_until` the password is for the first log-in and has to be replaced by then.
 
     Raises:
         DirectoryInvalid: There is no such person, or the account is somebody else's.
@@ -225,7 +234,7 @@ def add_account(
     owner = owner_of_identity(session, issuer, login)
     if owner not in {None, person_id} or (account is not None and account.person_id != person_id):
         raise DirectoryInvalid([f"account: {login} belongs to somebody else"])
-    put_account(session, login, person_id=person_id, password_hash=password_hash, now=now)
+    put_account(session, login, person_id=person_id, password_hash=password_hash, first_until=first_until, now=now)
     if owner is None:
         add_identity(session, person_id, iss=issuer, sub=login)
     detail: dict[str, Any] = {"account": login, "person": person_id}

@@ -97,6 +97,7 @@ class LoginSettings(Part):
     local: bool = True
     oidc: OidcSettings | None = None
     breached_passwords: Path | None = None
+    first_password_seconds: int = Field(default=259_200, ge=300, le=604_800)
     idle_seconds: int = Field(default=1_800, ge=60, le=86_400)
     absolute_seconds: int = Field(default=43_200, ge=300, le=604_800)
 

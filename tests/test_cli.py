@@ -255,7 +255,8 @@ def test_people_and_accounts_are_brought_in_and_every_change_is_audited(dev: Pat
     given = run(
         "account", "add", "Dana", "--person", "dana", "--password-stdin", *config, stdin="a long enough phrase\n"
     )
-    assert given.stdout == "Account Dana is ready.\n"
+    assert given.stdout.splitlines()[0] == "Account Dana is ready."
+    assert "first log-in" in given.stdout
     guessed = failure(
         "account", "add", "Dana", "--person", "dana", "--password-stdin", *config, stdin="dana-in-november\n"
     )
@@ -282,7 +283,24 @@ def test_a_breached_password_is_given_to_nobody(dev: Path) -> None:
     assert "login.breached_passwords: " in failure(*given, stdin="a long enough phrase\n")
     path.write_text(f"{digest}:12\n")
     assert "became known elsewhere" in failure(*given, stdin="a long enough phrase\n")
-    assert run(*given, stdin="another long phrase\n").stdout == "Account grace is ready.\n"
+    assert run(*given, stdin="another long phrase\n").stdout.startswith("Account grace is ready.\n")
+
+
+def test_a_password_that_was_set_for_somebody_decides_nothing_at_a_terminal_and_has_an_end(dev: Path) -> None:
+    """That of the development set-up is meant to be used at once."""
+    config = ["--config", str(config_of(dev))]
+    with sqlite3.connect(dev / "arap.db") as database:
+        assert database.execute("SELECT count(*) FROM account WHERE first_until IS NULL").fetchone() == (2,)
+    database.close()
+    run("account", "add", "grace", "--person", "grace", "--password-stdin", *config, stdin="another long phrase\n")
+    said = failure("requests", "list", "--as", "grace", *config, environment={"ARAP_PASSWORD": "another long phrase"})
+    assert "replace it first" in said
+    with sqlite3.connect(dev / "arap.db") as database:
+        [(until, changed)] = database.execute(
+            "SELECT julianday(first_until), julianday(changed_at) FROM account WHERE login = 'grace'"
+        ).fetchall()
+    database.close()
+    assert until - changed == pytest.approx(3)
 
 
 def test_audit_that_was_tampered_with_is_named(dev: Path) -> None:

@@ -32,6 +32,7 @@ SERVICE: Final = {
     "LoginSettings.local": "log in with local accounts",
     "LoginSettings.oidc": "log in by an OpenID provider",
     "LoginSettings.breached_passwords": "a list of breached passwords that no account may be given",
+    "LoginSettings.first_password_seconds": "so long a password counts that was set for somebody, until he replaces it",
     "LoginSettings.idle_seconds": "a session ends so long after its last use",
     "LoginSettings.absolute_seconds": "and so long after the log-in at the latest",
     "OidcSettings.issuer": "the issuer, exactly as its metadata and tokens name it",

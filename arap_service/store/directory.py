@@ -78,11 +78,23 @@ def find_account(session: WriteSession, login: str) -> Account | None:
     return session.get(Account, login)
 
 
-def put_account(session: WriteSession, login: str, *, person_id: str, password_hash: str, now: datetime) -> None:
-    """Add the account or give it another password, which ends its person's sessions."""
+def put_account(
+    session: WriteSession,
+    login: str,
+    *,
+    person_id: str,
+    password_hash: str,
+    first_until: datetime | None,
+    now: datetime,
+) -> None:
+    """Add the account or give it another password, which ends its person's sessions.
+
+    With `first_until` its owner has to replace the password, by then.
+    """
     account = session.get(Account, login) or Account(
         login=login, person_id=person_id, password_hash=password_hash, created_at=now, changed_at=now
     )
     account.password_hash, account.changed_at, account.active = password_hash, now, True
+    account.first_until = first_until
     session.add(account)
     session.execute(delete(WebSession).where(col(WebSession.person_id) == person_id))

@@ -5,7 +5,7 @@ Who may decide what is judged elsewhere, at the moment of deciding. See design.m
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint
+from sqlalchemy import CheckConstraint, false
 from sqlmodel import Field
 
 from arap_service.store.tables import Row
@@ -45,7 +45,7 @@ class Manager(Row, table=True):
 
 
 class Account(Row, table=True):
-    """A local login; the password is an argon2 hash."""
+    """A local login; the password is an argon2 hash, and with `first_until` its owner has to replace it by then."""
 
     login: str = Field(primary_key=True)
     person_id: str = Field(foreign_key="person.id", ondelete="CASCADE", index=True)
@@ -53,6 +53,7 @@ class Account(Row, table=True):
     active: bool = True
     created_at: datetime
     changed_at: datetime
+    first_until: datetime | None = None
 
 
 class WebSession(Row, table=True):
@@ -60,7 +61,7 @@ class WebSession(Row, table=True):
 
     `authenticated_at` is when the person last proved who he is, by `method`. `provider_sub` and `provider_sid` are what
     the provider calls person and session, for its word that they have ended. `typed_sealed` is what was in a form that
-    has to wait for a fresh log-in.
+    has to wait for a fresh log-in. With `must_change` it allows nothing but to replace the password.
     """
 
     __table_args__ = (CheckConstraint("method IN ('local', 'provider')", name="method"),)
@@ -79,6 +80,7 @@ class WebSession(Row, table=True):
     provider_sub: str | None = Field(default=None, index=True)
     provider_sid: str | None = Field(default=None, index=True)
     typed_sealed: bytes | None = None
+    must_change: bool = Field(default=False, sa_column_kwargs={"server_default": false()})
 
 
 class LoginAttempt(Row, table=True):

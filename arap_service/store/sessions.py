@@ -30,11 +30,11 @@ def replace_password_hash(session: WriteSession, login: str, *, old: str, new: s
 
 
 def change_password_hash(session: WriteSession, login: str, *, old: str, new: str, now: datetime) -> bool:
-    """Give an open account another password in the place of the one behind `old`; whether that still counted."""
+    """Give an open account a password of its owner's own for the one behind `old`; whether that still counted."""
     changed = (
         update(Account)
         .where(col(Account.login) == login, col(Account.password_hash) == old, col(Account.active))
-        .values(password_hash=new, changed_at=now)
+        .values(password_hash=new, changed_at=now, first_until=None)
     )
     return session.execute(changed.returning(col(Account.login))).first() is not None
 

@@ -53,8 +53,9 @@ async def prove_again(request: Request) -> Response:
         return response
     password = asked.fields.get("password", "")
     account = await proved_account(asked.ctx, keeper, session.sub, password=password)
-    if account is None or account.person_id != session.person_id:
-        return _page(asked, session, target=target, message=WRONG, status=403)
+    if isinstance(account, str) or account.person_id != session.person_id:
+        message = account if isinstance(account, str) else WRONG
+        return _page(asked, session, target=target, message=message, status=403)
     keeper.throttle.forgive(session.sub, address=address)
     secret = asked.ctx.new_id("desk")
     proved = Proved(

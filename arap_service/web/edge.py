@@ -33,6 +33,8 @@ from arap_service.web.sessions import LOGIN_COOKIE, Session
 
 Handler = Callable[[Request], Awaitable[Response]]
 READING: Final = frozenset(["GET", "HEAD"])
+REPLACE_PATH: Final = "/desk/account/password"
+_WITHOUT_OWN_PASSWORD: Final = frozenset({REPLACE_PATH, "/logout"})
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
 MAX_FIELDS: Final = max(MOST_FIELDS, MOST) + 8  # with the token and the buttons
 
@@ -130,9 +132,11 @@ async def _answered(request: Request, handler: Handler) -> Response:
     try:
         request.state.visit = found = await _visit(ctx, request)
         page = found.page
+        if found.session is not None and found.session.must_change and page.path not in _WITHOUT_OWN_PASSWORD:
+            return _sent_to(request, page, REPLACE_PATH)
         return await handler(request)
     except LoginNeeded:
-        return _to_login(request, page)
+        return _sent_to(request, page, "/login")
     except Refused as refused:
         return error_page(page, refused.status, title=refused.title, text=refused.text)
     except ArapError as error:
@@ -175,7 +179,7 @@ async def _visit(ctx: Context, request: Request) -> Visit:
     if session is None:
         secret = request.cookies.get(LOGIN_COOKIE) or None  # the form token of an empty one is known to anybody
     token = session.form_token if session else form_token(secret) if secret else ""
-    rights = await rights_of(ctx, session)
+    rights = await rights_of(ctx, None if session is not None and session.must_change else session)
     page = _page(ctx, request, session, token)
     if session is not None:
         menu = menu_of(rights, page.path, places=places_of(ctx))
@@ -207,12 +211,13 @@ async def _form(ctx: Context, request: Request, session: Session | None, secret:
     return fields
 
 
-def _to_login(request: Request, page: Page) -> Response:
+def _sent_to(request: Request, page: Page, path: str) -> Response:
+    """To another page first, which leads back here afterwards."""
     target = f"{page.path}?{request.url.query}" if request.url.query else page.path
-    location = page.root + "/login" + (f"?next={quote(target, safe='')}" if request.method in READING else "")
+    location = page.root + path + (f"?next={quote(target, safe='')}" if request.method in READING else "")
     if "hx-request" in request.headers:
-        # The script would follow a redirect and put the log-in form into the list.
-        return Response(status_code=204, headers={"HX-Redirect": page.root + "/login"})
+        # The script would follow a redirect and put the form into the list.
+        return Response(status_code=204, headers={"HX-Redirect": page.root + path})
     return RedirectResponse(location, status_code=303)
 
 

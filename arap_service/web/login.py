@@ -39,6 +39,10 @@ from arap_service.web.throttle import RETRY_SECONDS, Throttle
 router: Final = APIRouter(route_class=DeskRoute, include_in_schema=False)
 LOGIN_CHAIN: Final = "login"
 WRONG: Final = "Account or password is wrong."
+RAN_OUT: Final = (
+    "This password was for the first log-in and does not count any more. "
+    "Please ask whoever runs this service for another one."
+)
 TOO_MANY: Final = "Too many attempts. Please wait five minutes, then try again."
 
 
@@ -81,8 +85,8 @@ async def log_in(request: Request) -> Response:
         response.headers["Retry-After"] = str(RETRY_SECONDS)
         return response
     account = await proved_account(asked.ctx, keeper, login, password=password)
-    if account is None:
-        return _form(asked, target=target, name=login, message=WRONG, status=403)
+    if isinstance(account, str):
+        return _form(asked, target=target, name=login, message=account, status=403)
     keeper.throttle.forgive(login, address=address)
     secret, old = asked.ctx.new_id("desk"), request.cookies.get(sessions.COOKIE)
     proved = Proved(
@@ -121,14 +125,18 @@ def leaving(asked: Visit, url: str, heading: str, label: str) -> Response:
     return render("leaving.html", page, url=url, heading=heading, label=label)
 
 
-async def proved_account(ctx: Context, keeper: Gatekeeper, login: str, *, password: str) -> Account | None:
-    """The account whose password this is; every failure is recorded, and costs what a success does."""
+async def proved_account(ctx: Context, keeper: Gatekeeper, login: str, *, password: str) -> Account | str:
+    """The account whose password this is, or what to say; every failure is recorded, and costs what a success does."""
     account = await ctx.database.read(partial(_usable_account, login=login))
     stored = account.password_hash if account else None
     proved = await anyio.to_thread.run_sync(partial(is_password, password, stored=stored), limiter=keeper.checks)
     if account is None or not proved:
         await ctx.database.write(partial(_record_failure, ctx, account=account))
-        return None
+        return WRONG
+    if account.first_until is not None and account.first_until <= ctx.clock():
+        # Told to nobody but who knows the password.
+        await ctx.database.write(partial(_record_failure, ctx, account=account, why="first_password_ran_out"))
+        return RAN_OUT
     if is_outdated(account.password_hash):
         newer = await anyio.to_thread.run_sync(hash_password, password, limiter=keeper.checks)
         old = account.password_hash
@@ -144,6 +152,7 @@ def opened_by_password(
     if not hold_account(session, account.login, password_hash=account.password_hash):
         _record_failure(ctx, session, account=account)
         return False
+    proved = replace(proved, must_change=account.first_until is not None)
     opened(ctx, session, proved=proved, secret=secret, old=old)
     return True
 
@@ -191,6 +200,7 @@ def _usable_account(session: ReadSession, *, login: str) -> Account | None:
     return account
 
 
-def _record_failure(ctx: Context, session: WriteSession, *, account: Account | None) -> None:
+def _record_failure(ctx: Context, session: WriteSession, *, account: Account | None, why: str | None = None) -> None:
     actor = account.person_id if account else "unknown"
-    audit.append(session, LOGIN_CHAIN, kind="login_failed", actor=actor, detail={}, now=ctx.clock())
+    detail: dict[str, JsonValue] = {} if why is None else {"why": why}
+    audit.append(session, LOGIN_CHAIN, kind="login_failed", actor=actor, detail=detail, now=ctx.clock())

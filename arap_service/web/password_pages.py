@@ -7,7 +7,7 @@ here. What a password has to be like is judged in `passwords`.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import anyio.to_thread
@@ -23,15 +23,17 @@ from arap_service.store.database import WriteSession
 from arap_service.store.people_tables import Account
 from arap_service.store.sessions import change_password_hash, remove_web_sessions_of
 from arap_service.web import sessions
-from arap_service.web.edge import READING, DeskRoute, LoginNeeded, Refused, Visit, visit
-from arap_service.web.login import LOGIN_CHAIN, TOO_MANY, Gatekeeper, proved_account
+from arap_service.web.edge import READING, REPLACE_PATH, DeskRoute, LoginNeeded, Refused, Visit, visit
+from arap_service.web.login import LOGIN_CHAIN, RAN_OUT, TOO_MANY, Gatekeeper, proved_account
 from arap_service.web.passwords import WeakPassword, check_new, hash_password
 from arap_service.web.rendering import render
+from arap_service.web.security import safe_target
 from arap_service.web.sessions import Proved, Session, browser_of
 from arap_service.web.throttle import RETRY_SECONDS
 
 router: Final = APIRouter(route_class=DeskRoute, include_in_schema=False)
-PATH: Final = "/desk/account/password"
+PATH: Final = REPLACE_PATH
+DONE: Final = "/desk/account?changed"
 NOT_NOW: Final = "This is not the password that you have now."
 SAME: Final = "Please choose another one than you have now."
 UNLIKE: Final = "The two new passwords are not the same. Please type both again."
@@ -44,7 +46,7 @@ async def password_page(request: Request) -> Response:
     """The form, for somebody with a password of ours."""
     asked = visit(request)
     _own(asked)
-    return _page(asked)
+    return _page(asked, target=safe_target(request.query_params.get("next"), default=DONE))
 
 
 @router.post(PATH, response_model=None)
@@ -69,15 +71,15 @@ async def change_password(request: Request) -> Response:
         response.headers["Retry-After"] = str(RETRY_SECONDS)
         return response
     account = await proved_account(asked.ctx, keeper, session.sub, password=current)
-    if account is None or account.person_id != session.person_id:
-        return _page(asked, status=403, messages={"current": NOT_NOW})
+    if isinstance(account, str) or account.person_id != session.person_id:
+        return _page(asked, status=403, messages={"current": RAN_OUT if account == RAN_OUT else NOT_NOW})
     keeper.throttle.forgive(session.sub, address=address)
     hashed = await anyio.to_thread.run_sync(hash_password, new, limiter=keeper.checks)
     secret, browser = asked.ctx.new_id("desk"), browser_of(request.headers.get("user-agent"))
     work = partial(_change, asked, account=account, hashed=hashed, secret=secret, browser=browser)
     if not await asked.ctx.database.write(work):
         return _page(asked, status=409, messages={"current": OVERTAKEN})
-    response = RedirectResponse(asked.page.root + "/desk/account?changed", status_code=303)
+    response = RedirectResponse(asked.page.root + safe_target(fields.get("next"), default=DONE), status_code=303)
     sessions.set_cookie(response, sessions.COOKIE, secret)
     return response
 
@@ -129,6 +131,14 @@ def _own(asked: Visit) -> Session:
     return asked.session
 
 
-def _page(asked: Visit, *, status: int = 200, messages: Mapping[str, str] | None = None) -> Response:
-    login = "" if asked.session is None else asked.session.sub
-    return render("password.html", asked.page, status=status, login=login, messages=messages or {})
+def _page(
+    asked: Visit, *, target: str | None = None, status: int = 200, messages: Mapping[str, str] | None = None
+) -> Response:
+    session = _own(asked)
+    values: dict[str, Any] = {
+        "login": session.sub,
+        "is_first": session.must_change,
+        "target": target or safe_target(asked.fields.get("next"), default=DONE),
+        "messages": messages or {},
+    }
+    return render("password.html", asked.page, status=status, **values)

@@ -45,7 +45,10 @@ _SYSTEMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Who is logged in, and the token that his forms carry; `zone` is whose clocks he has chosen."""
+    """Who is logged in, and the token that his forms carry; `zone` is whose clocks he has chosen.
+
+    With `must_change` he has come with a password that was set for him, and has to replace it before anything else.
+    """
 
     person_id: str
     name: str
@@ -57,6 +60,7 @@ class Session:
     authenticated_at: datetime
     typed_sealed: bytes | None
     zone: str | None = None
+    must_change: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,7 @@ class Proved:
     provider_sub: str | None = None
     provider_sid: str | None = None
     browser: str = ""
+    must_change: bool = False
 
 
 def digest(secret: str) -> str:
@@ -110,6 +115,7 @@ def begin(
             provider_sub=proved.provider_sub,
             provider_sid=proved.provider_sid,
             typed_sealed=typed,
+            must_change=proved.must_change,
         )
     )
 
@@ -146,6 +152,7 @@ async def find(ctx: Context, secret: str | None, *, in_use: bool) -> Session | N
         row.authenticated_at,
         row.typed_sealed,
         zone,
+        row.must_change,
     )
 
 

@@ -199,7 +199,15 @@ def prepare_service(world: World) -> None:
 
     def work(session: WriteSession) -> None:
         import_people(session, people, now=now)
-        add_account(session, person, person_id=person, password_hash=hashed, issuer=world.identifier, now=now)
+        add_account(
+            session,
+            person,
+            person_id=person,
+            password_hash=hashed,
+            first_until=None,
+            issuer=world.identifier,
+            now=now,
+        )
 
     opened = Database.open(database)
     try:

@@ -1,11 +1,14 @@
 """Pages of the desk as they answer to a form, and pages on which there is nothing yet; WCAG 2.2 AA."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from arap_service import requests
+from arap_service.store.database import WriteSession
+from arap_service.store.people_tables import Account
 from tests.browser import test_states
 from tests.browser.office import later
 from tests.browser.rooms import WHY, Room, open_room
@@ -184,6 +187,16 @@ def password_changed(room: Room) -> Page:
     return page
 
 
+def password_first(room: Room) -> Page:
+    def given(session: WriteSession) -> None:
+        session.get_one(Account, "olga").first_until = room.office.desk.clock() + timedelta(days=1)
+
+    room.office.desk.context.database.write_now(given)
+    page = _log_in(room, "olga", PASSWORD)
+    expect(page.get_by_role("heading", name="Choose your own password")).to_be_visible()
+    return page
+
+
 def review_mistake(room: Room) -> Page:
     asked = room.office.ask("restart", {"emergency": True, **WHY}, service="ledger")
     room.decide(asked, "approve")
@@ -255,12 +268,12 @@ def log_in_wrong(room: Room) -> Page:
     return _log_in(room, "grace")
 
 
-def _log_in(room: Room, name: str) -> Page:
+def _log_in(room: Room, name: str, password: str = "a wrong password!") -> Page:
     room.office.context.clear_cookies()
     page = room.office.context.pages[0]
     page.goto("/login")
     page.get_by_label("Account").fill(name)
-    page.get_by_label("Password").fill("a wrong password!")
+    page.get_by_label("Password").fill(password)
     return press(page, "Log in")
 
 
@@ -312,6 +325,7 @@ STATES = (
     State("absence-mistakes", "/desk/absence", absence_mistakes),
     State("notifications-kept", "/desk/account/notifications", preferences_kept),
     State("password-unlike", "/desk/account/password", password_unlike),
+    State("password-first", "/desk/account/password", password_first),
     State("password-changed", "/desk/account", password_changed),
     State("review-mistake", "/desk/reviews", review_mistake),
     State("rule-mistake", REQUEST, rule_mistake),
