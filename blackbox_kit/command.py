@@ -1,14 +1,17 @@
 """What the commands of all suites share: exit statuses, progress, files to write, and how a run is repeated."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
 from rich.console import Console
 
-from blackbox_kit.model import Level, Outcome, Report, Suite, Verdict
+from blackbox_kit.causes import cause_of
+from blackbox_kit.model import Check, Level, Outcome, Report, Suite, Verdict
 from blackbox_kit.report import as_checks, as_json, as_junit
 from blackbox_kit.table import word
 
@@ -30,7 +33,8 @@ def status(report: Report, *, strict: bool) -> int:
         return FAILED
     if report.count(Verdict.ERROR) or (strict and report.count(Verdict.SKIPPED)):
         return NOT_RUN
-    return OK
+    # What was asked of nobody is kept by nobody.
+    return OK if report.count(Verdict.PASS) or report.count(Verdict.FAIL) else NOT_RUN
 
 
 def checked_url(url: str) -> str:
@@ -41,7 +45,14 @@ def checked_url(url: str) -> str:
     """
     if not url.startswith(("http://", "https://")):
         raise UsageWrong("--url must begin with http:// or https://")
-    if "@" in urlsplit(url).netloc:
+    try:
+        parts = urlsplit(url)
+        can_be = bool(parts.hostname) and parts.port != 0 and url.isprintable() and " " not in url
+    except ValueError:
+        can_be, parts = False, urlsplit("")
+    if not can_be:
+        raise UsageWrong("--url is no URL with a host and a port that there can be")
+    if "@" in parts.netloc:
         raise UsageWrong("--url must have no name and password in it; use a token, with --token-env or tokens")
     return url
 
@@ -60,26 +71,49 @@ def repeated(words: Sequence[str], options: Mapping[str, str | Path | bool | Seq
     return found
 
 
-def written(
-    suite: Suite, report: Report, *, at: datetime, json: Path | None, junit: Path | None, checks: Path | None
-) -> None:
-    """Write the reports that were asked for.
+def writable(*paths: Path | None) -> None:
+    """See that reports can be written, before a run is made for them.
 
     Raises:
-        UsageWrong: One cannot be written.
+        UsageWrong: One cannot.
     """
-    texts = (
-        (json, as_json(suite, report)),
-        (junit, as_junit(suite, report)),
-        (checks, as_checks(suite, report, at=at)),
-    )
-    try:
-        for path, text in texts:
+    for path in paths:
+        if path is None:
+            continue
+        was_there = path.exists()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.open("a", encoding="utf-8").close()
+            if not was_there:
+                path.unlink()
+        except (OSError, ValueError) as error:
+            raise UsageWrong(_unwritten(path, error)) from None
+
+
+def written(
+    suite: Suite, report: Report, *, at: datetime, json: Path | None, junit: Path | None, checks: Path | None
+) -> tuple[str, ...]:
+    """Write the reports that were asked for, each by itself; what could not be written, and why."""
+    complaints = []
+    for path, text in ((json, as_json), (junit, as_junit), (checks, partial(as_checks, at=at))):
+        try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageWrong(f"the report cannot be written ({type(error).__name__})") from None
+                path.write_text(text(suite, report), encoding="utf-8")
+        except (OSError, ValueError) as error:
+            complaints.append(_unwritten(path, error))
+    return tuple(complaints)
+
+
+def _unwritten(path: Path | None, error: Exception) -> str:
+    return f"the report {path} cannot be written ({cause_of(error)})"
+
+
+def unreached(report: Report, checks: Sequence[Check]) -> Report:
+    """The report of a run that was interrupted: what it did not come to was not run."""
+    left = checks[len(report.outcomes) :]
+    outcomes = (*report.outcomes, *(Outcome(one, Verdict.ERROR, "the run was interrupted before it") for one in left))
+    return replace(report, outcomes=outcomes)
 
 
 def wide_console() -> Console:
@@ -94,7 +128,7 @@ class Watching:
     def __init__(self, total: int) -> None:
         self._console = Console(stderr=True)
         self._total = total
-        self._done = 0
+        self.outcomes: list[Outcome] = []
         self._status = self._console.status("starting …") if self._console.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -108,8 +142,8 @@ class Watching:
 
     def told(self, outcome: Outcome) -> None:
         """One more is done."""
-        self._done += 1
-        line = f"{self._done}/{self._total}  {word(outcome):8}{outcome.check.id}"
+        self.outcomes.append(outcome)
+        line = f"{len(self.outcomes)}/{self._total}  {word(outcome):8}{outcome.check.id}"
         if self._status is not None:
             self._status.update(line)
         else:

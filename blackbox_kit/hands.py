@@ -4,7 +4,6 @@ A verb is a command, run without a shell, or a URL to post to; names in braces i
 """
 
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Generic, Protocol, Self, TypeVar
@@ -14,11 +13,17 @@ import httpx2
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from blackbox_kit.causes import cause_of
 from blackbox_kit.model import NotRun
+from blackbox_kit.processes import ran
 
 
 class ControlInvalid(Exception):
     """The control file cannot be used; the text says why."""
+
+
+class Declined(NotRun):
+    """The deployment was asked, and said no; what could not be asked, or never answered, is no such thing."""
 
 
 class Part(BaseModel):
@@ -128,7 +133,8 @@ class Deputy(Generic[Given]):
         """Carry it out; what it printed.
 
         Raises:
-            NotRun: It failed, or took too long.
+            Declined: The deployment said that it was not done.
+            NotRun: It could not be asked, or took too long.
         """
         how, most = self.control.verbs[verb], self.control.seconds.verb
         try:
@@ -147,40 +153,49 @@ class Deputy(Generic[Given]):
         """
         if secret is None:
             return None
+        where, value = await self._had(secret)
+        value = value.strip()
+        if not value:
+            raise ControlInvalid(f"tokens: {where} is empty")
+        if not (value.isascii() and value.isprintable()):
+            raise ControlInvalid(f"tokens: {where} has a line break, or characters that no token has")
+        return value
+
+    async def _had(self, secret: Secret) -> tuple[str, str]:
+        """Where a secret is from, in words, and what stands there."""
         if secret.env is not None:
-            if not os.environ.get(secret.env):
+            if secret.env not in os.environ:
                 raise ControlInvalid(f"tokens: {secret.env} is not set")
-            return os.environ[secret.env].strip()
+            return secret.env, os.environ[secret.env]
         if secret.file is not None:
             try:
-                return (self._folder / secret.file).read_text(encoding="ascii").strip()
-            except (OSError, UnicodeDecodeError):
-                raise ControlInvalid(f"tokens: {secret.file} cannot be read") from None
+                return str(secret.file), (self._folder / secret.file).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ControlInvalid(f"tokens: {secret.file} cannot be read ({cause_of(error)})") from None
         try:
             with anyio.fail_after(self.control.seconds.verb):
-                return (await self._run(TOKEN, list(secret.run))).strip()
-        except (NotRun, TimeoutError):
-            raise ControlInvalid("tokens: the command for a token failed") from None
+                return "what the command for a token printed", await self._run(TOKEN, list(secret.run))
+        except (NotRun, TimeoutError) as error:
+            said = str(error).removeprefix(f"control: {TOKEN} ") or "it had no end"
+            raise ControlInvalid(f"tokens: the command for a token failed ({said})") from None
 
     async def _run(self, verb: str, command: list[str]) -> str:
         try:
-            done = await anyio.run_process(
-                command, cwd=self._folder, check=False, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
-            )
+            status, said = await ran(command, folder=self._folder)
         except OSError as error:
-            raise NotRun(f"control: {verb} cannot be run ({type(error).__name__})") from None
-        if done.returncode != 0:
-            raise NotRun(f"control: {verb} ended with status {done.returncode}")
-        return done.stdout.decode(errors="replace")
+            raise NotRun(f"control: {verb} cannot be run ({cause_of(error)})") from None
+        if status != 0:
+            raise Declined(f"control: {verb} ended with status {status}")
+        return said.decode(errors="replace")
 
     async def _post(self, verb: str, url: str) -> str:
         try:
             async with httpx2.AsyncClient(trust_env=False, timeout=None) as http:
                 answer = await http.post(url)
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise NotRun(f"control: {verb} got no answer ({type(error).__name__})") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, OverflowError, ExceptionGroup) as error:
+            raise NotRun(f"control: {verb} got no answer ({cause_of(error)})") from None
         if not answer.is_success:
-            raise NotRun(f"control: {verb} was answered with HTTP {answer.status_code}")
+            raise Declined(f"control: {verb} was answered with HTTP {answer.status_code}")
         return answer.text
 
 

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import anyio
 
+from blackbox_kit.causes import cause_of
 from blackbox_kit.model import Check, Exchange, NotApplicable, NotKept, NotRun, Outcome, Verdict
+from blackbox_kit.redaction import note as shown
 from blackbox_kit.redaction import redacted
 
 
@@ -32,17 +34,11 @@ async def judged(
     except TimeoutError:
         verdict, note = Verdict.ERROR, f"the check had no end within {seconds:g} s"
     except Exception as error:  # noqa: BLE001 - whatever was sent, there is a verdict
-        verdict, note = Verdict.ERROR, f"the check met what it did not expect ({type(_first(error)).__name__})"
+        verdict, note = Verdict.ERROR, f"the check met what it did not expect ({cause_of(error)})"
     return Outcome(check, verdict, note, clock() - started, tuple(exchanges))
 
 
 def without_secrets(outcome: Outcome, secrets: Collection[str]) -> Outcome:
     """The outcome as it may be shown."""
     kept = tuple(Exchange(redacted(one.sent, secrets), redacted(one.came, secrets)) for one in outcome.exchanges)
-    return replace(outcome, note=redacted(outcome.note, secrets), exchanges=kept)
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    return replace(outcome, note=shown(outcome.note, secrets), exchanges=kept)

@@ -18,7 +18,7 @@ def as_json(suite: Suite, report: Report) -> str:
         "summary": {str(verdict): report.count(verdict) for verdict in Verdict},
         "checks": [_whole(report, one) for one in report.outcomes],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
 
 
 def _whole(report: Report, outcome: Outcome) -> Json:
@@ -110,7 +110,7 @@ def as_checks(suite: Suite, report: Report, *, at: datetime) -> str:
         if outcome.verdict is Verdict.FAIL:
             row["errorMessage"] = outcome.note
         rows.append(row)
-    return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(rows, indent=1, ensure_ascii=True) + "\n"
 
 
 def _status(outcome: Outcome) -> str:

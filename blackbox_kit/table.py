@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from blackbox_kit.model import Check, Exchange, Level, Outcome, Report, Rule, Suite, Verdict
+from blackbox_kit.redaction import visible
 
 WORDS: Final[Mapping[Verdict, str]] = {
     Verdict.PASS: "pass",
@@ -35,7 +36,9 @@ def word(outcome: Outcome) -> str:
 
 def show(suite: Suite, report: Report, console: Console, *, repeat: Sequence[str]) -> None:
     """Print the table, the failures, and the sum; `repeat` is the command line that one check is added to."""
-    table = Table(title=f"{suite.title} against {escape(report.target)} over {report.transport}", show_lines=True)
+    table = Table(
+        title=f"{suite.title} against {escape(visible(report.target))} over {report.transport}", show_lines=True
+    )
     for name, ratio in (("check", 4), ("verdict", 1), ("sent", 3), ("came", 5), ("sentence", 6)):
         table.add_column(name, ratio=ratio, overflow="fold", no_wrap=name == "verdict", min_width=7)
     for outcome in report.outcomes:
@@ -71,8 +74,8 @@ def listed(checks: Sequence[Check], rules: Mapping[str, Rule], console: Console)
 def _row(suite: Suite, rules: Mapping[str, Rule], outcome: Outcome) -> Iterator[str]:
     yield escape(suite.short(outcome.check.id))
     yield f"[{STYLES[outcome.verdict]}]{word(outcome)}[/]"
-    yield escape(sent_in_short(suite, outcome.exchanges))
-    yield escape(outcome.note or came_in_short(suite, outcome.exchanges))
+    yield escape(visible(sent_in_short(suite, outcome.exchanges)))
+    yield escape(visible(outcome.note or came_in_short(suite, outcome.exchanges)))
     rule = rules.get(outcome.check.id)
     yield escape("" if rule is None else f"{rule.sentence} ({rule.source})")
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
+from urllib.parse import urlsplit
 
 import anyio
 import typer
@@ -16,7 +17,19 @@ from arap_service.conformance.model import Check
 from arap_service.conformance.running import Run, Unreachable
 from arap_service.conformance.suite import PREFIX, SUITE
 from blackbox_kit.choosing import NoSuchCheck, chosen_of
-from blackbox_kit.command import NOT_RUN, OK, USAGE, UsageWrong, Watching, checked_url, repeated, status, wide_console
+from blackbox_kit.command import (
+    NOT_RUN,
+    OK,
+    USAGE,
+    UsageWrong,
+    Watching,
+    checked_url,
+    repeated,
+    status,
+    unreached,
+    wide_console,
+    writable,
+)
 from blackbox_kit.command import written as write
 from blackbox_kit.model import Report, Rule
 from blackbox_kit.table import listed, show
@@ -55,26 +68,31 @@ def conformance(
         if url is None:
             raise UsageWrong("give the decision point with --url")
         hands = Hands(*_control(control, token_file or ()))
-        run = Run(hands, checked_url(url).rstrip("/"), profiles=_profiles(profile))
+        run = Run(hands, _identifier(url), profiles=_profiles(profile))
         repeat = repeated(
             PROGRAM, {"url": url, "control": control, "token_file": token_file or (), "profile": profile or ()}
         )
-        report = anyio.run(lambda: _run(run, wanted))
-        show(SUITE, report, wide_console(), repeat=repeat)
-        write(SUITE, report, at=_now(), json=json_, junit=junit, checks=checks)
+        writable(json_, junit, checks)
+        report = _report(run, wanted)
     except (NoSuchCheck, ControlInvalid, UsageWrong) as error:
         _end(str(error), USAGE)
     except Unreachable as error:
         _end(f"no decision point to test: {error}", NOT_RUN)
-    except KeyboardInterrupt:
-        _end("interrupted", NOT_RUN)
-    raise typer.Exit(status(report, strict=strict))
+    show(SUITE, report, wide_console(), repeat=repeat)
+    found = status(report, strict=strict)
+    if complaints := write(SUITE, report, at=_now(), json=json_, junit=junit, checks=checks):
+        _end("; ".join(complaints), found or USAGE)
+    raise typer.Exit(found)
 
 
-async def _run(run: Run, checks: Sequence[Check]) -> Report:
+def _report(run: Run, checks: Sequence[Check]) -> Report:
+    """What was found, all of it or as much as there was time for."""
     with Watching(len(checks)) as watching:
-        outcomes = await run.all(checks, watching.told)
-    return Report(run.target, "HTTP", outcomes, RULES)
+        try:
+            anyio.run(lambda: run.all(checks, watching.told))
+        except KeyboardInterrupt:
+            sys.stderr.write("arap: interrupted\n")
+    return unreached(Report(run.target, "HTTP", tuple(watching.outcomes), RULES), checks)
 
 
 def _control(path: Path | None, token_files: Sequence[str]) -> tuple[Control, Path]:
@@ -87,6 +105,14 @@ def _control(path: Path | None, token_files: Sequence[str]) -> tuple[Control, Pa
             raise UsageWrong(f"--token-file is ROLE=FILE, the role one of {', '.join(ROLES)}")
         tokens[role] = Secret(file=Path(file).resolve())
     return found.model_copy(update={"tokens": tokens}), folder
+
+
+def _identifier(url: str) -> str:
+    try:
+        _ = urlsplit(url).port
+    except ValueError:
+        raise UsageWrong("--url is no URL") from None
+    return checked_url(url).rstrip("/")
 
 
 def _profiles(given: Sequence[str] | None) -> tuple[str, ...] | None:

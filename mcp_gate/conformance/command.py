@@ -20,7 +20,9 @@ from blackbox_kit.command import (
     checked_url,
     repeated,
     status,
+    unreached,
     wide_console,
+    writable,
     written,
 )
 from blackbox_kit.hands import each_its_own
@@ -63,46 +65,64 @@ def conformance(
             raise typer.Exit(OK)
         given = _control(control, token_env)
         subject = _subject(url, stdio, client)
+        if subject is None:
+            wanted = tuple(check for check in wanted if check.of_client)
+        writable(json_, junit, checks)
         options = {"url": url, "stdio": stdio, "client": client, "control": control, "token_env": token_env}
         repeat = repeated(PROGRAM, {**options, "anyway": anyway})
-        report = anyio.run(lambda: _run(Hands(*given), subject, client, wanted, anyway=anyway))
-        show(SUITE, report, wide_console(), repeat=repeat)
-        written(SUITE, report, at=_now(), json=json_, junit=junit, checks=checks)
+        report = _report(Hands(*given), subject, client, wanted, anyway=anyway)
     except (NoSuchCheck, ControlInvalid, UsageWrong) as error:
         _end(str(error), USAGE)
     except Unreachable as error:
         _end(f"no server to test: {error}", NOT_RUN)
-    except KeyboardInterrupt:
-        _end("interrupted", NOT_RUN)
-    raise typer.Exit(status(report, strict=strict))
+    show(SUITE, report, wide_console(), repeat=repeat)
+    found = status(report, strict=strict)
+    if complaints := written(SUITE, report, at=_now(), json=json_, junit=junit, checks=checks):
+        _end("; ".join(complaints), found or USAGE)
+    raise typer.Exit(found)
+
+
+def _report(
+    hands: Hands, subject: Subject | None, client: str | None, checks: Sequence[Check], *, anyway: bool
+) -> Report:
+    """What was found, all of it or as much as there was time for."""
+    with Watching(len(checks)) as watching:
+        try:
+            anyio.run(lambda: _run(hands, subject, client, checks, watching, anyway=anyway))
+        except KeyboardInterrupt:
+            sys.stderr.write("mcp-gate: interrupted\n")
+    target, transport = (client or "", "a scripted server") if subject is None else (subject.target, subject.transport)
+    return unreached(Report(target, transport, tuple(watching.outcomes), rules()), checks)
 
 
 async def _run(
-    hands: Hands, subject: Subject | None, client: str | None, checks: Sequence[Check], *, anyway: bool
-) -> Report:
+    hands: Hands,
+    subject: Subject | None,
+    client: str | None,
+    checks: Sequence[Check],
+    watching: Watching,
+    *,
+    anyway: bool,
+) -> None:
     tokens = hands.control.tokens
     first, second = await hands.token(tokens.first), await hands.token(tokens.second)
     each_its_own({"first": first, "second": second})
     play = None if client is None else client_player(client, seconds=hands.control.seconds.check)
-    run = Run(hands, subject, tokens=(first, second), client=play, anyway=anyway)
-    if subject is None:
-        checks = [check for check in checks if check.of_client]
-    with Watching(len(checks)) as watching:
-        outcomes = await run.all(checks, watching.told)
-    target = client if subject is None else subject.target
-    return Report(target or "", "a scripted server" if subject is None else subject.transport, outcomes, rules())
+    await Run(hands, subject, tokens=(first, second), client=play, anyway=anyway).all(checks, watching.told)
 
 
 def _subject(url: str | None, stdio: str | None, client: str | None) -> Subject | None:
     if url is not None and stdio is not None:
         raise UsageWrong("give either --url or --stdio")
+    if client is not None and not _words(client, "--client"):
+        raise UsageWrong("--client names no program")
     if url is not None:
         return HttpSubject(checked_url(url))
     if stdio is not None:
         if not _words(stdio, "--stdio"):
             raise UsageWrong("--stdio names no program")
         return StdioSubject(stdio)
-    if client is None or not _words(client, "--client"):
+    if client is None:
         raise UsageWrong("give a server with --url or --stdio, or a client with --client")
     return None
 
