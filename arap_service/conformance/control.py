@@ -4,6 +4,7 @@ Everything that a deployment supplies. In questions `{marker}` is new for each r
 and `{item}` stand for what is meant. docs/conformance.md.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Self
@@ -37,13 +38,16 @@ QUESTIONS: Final[Mapping[str, str]] = {
     "with_number": "is requestable, and has a number in a place that is bound",
     "form": "is requestable, and needs input",
     "catalog": "is requestable, and its input has values of a catalog",
+    "other_subject": "is requestable, and differs from `requestable` in its subject alone",
+    "other_resource": "is requestable, and differs from `requestable` in its resource alone",
+    "other_action": "is requestable, and differs from `requestable` in its action alone",
     "within": "is what approve_wider reaches beside `requestable`",
     "beyond": "is what approve_wider does not reach",
 }
 ROLES: Final[Mapping[str, str]] = {
     "pep": "an enforcement point with every right on its own requests",
     "again": "another token of the same enforcement point",
-    "second": "another enforcement point, which may ask the same questions and has none of the first one's tasks",
+    "second": "another enforcement point with the same rights on its own requests, and none of the first one's tasks",
     "reader": "whoever may see the status of the first one's tasks, and nothing more",
 }
 PROFILES: Final[Mapping[str, str]] = {
@@ -73,6 +77,14 @@ class Question(Part):
     resource: Json
     context: Json = Field(default_factory=dict)
     input: Input = Input()
+
+    @model_validator(mode="after")
+    def _json(self) -> Self:
+        try:
+            json.dumps(self.model_dump(), allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            raise ValueError("has what is no JSON, such as a date without quotes") from None
+        return self
 
     def asked(self, marker: str) -> Json:
         """The question on the wire."""

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-import anyio
 import httpx2
 
-from arap_service.conformance.control import Hands
+from arap_service.conformance.control import ControlInvalid, Hands
+from arap_service.conformance.hiding import shown
 from arap_service.conformance.listener import Listener, listening
 from arap_service.conformance.model import Check
-from arap_service.conformance.trial import Denial, Trial
+from arap_service.conformance.profiles import NO_BULK, Support, declared, supported
+from arap_service.conformance.trial import Trial
 from arap_service.conformance.wire import Answer, NoAnswer, Wire
 from blackbox_kit.hands import Secret, each_its_own
-from blackbox_kit.judging import judged, without_secrets
-from blackbox_kit.model import Exchange, Json, NotRun, Outcome, Verdict
+from blackbox_kit.judging import judged
+from blackbox_kit.model import Exchange, Json, Outcome, Verdict
 
 Progress = Callable[[Outcome], None]
 Http = Callable[[], AbstractAsyncContextManager[httpx2.AsyncClient]]
 MARKER_BYTES: Final = 6
-NO_BULK: Final = "no-bulk"
 DISCOVERY: Final = "discovery"
 
 
@@ -46,11 +46,11 @@ def metadata_url(target: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the service says of itself, and what it was seen to support; `why_not` is why nothing can be asked of it."""
+    """What the service says of itself, and what it was seen to support."""
 
     answer: Answer
     metadata: Json
-    profiles: frozenset[str]
+    support: Support = field(default_factory=Support)
     exchanges: tuple[Exchange, ...] = ()
 
 
@@ -76,7 +76,7 @@ class Run:
         """
         outcomes: list[Outcome] = []
         for role, secret in self.hands.control.tokens.items():
-            self.tokens[role] = await self.hands.token(secret) or ""
+            self.tokens[role] = usable(await self.hands.token(secret) or "", role)
         each_its_own(self.tokens)
         for name, one in self._agreed().items():
             self._secrets[name] = await self.hands.token(one) or ""
@@ -86,12 +86,10 @@ class Run:
             async with self.http() as http:
                 reading = await self._read(http, checks)
                 for check in checks:
-                    lacking = self._reason_to_skip(check, reading)
-                    outcome = (
-                        Outcome(check, Verdict.SKIPPED, lacking)
-                        if lacking is not None
-                        else await self._one(check, http, reading, listener)
-                    )
+                    outcome = self._without_running(check, reading.support)
+                    if outcome is None:
+                        outcome = await self._one(check, http, reading, listener)
+                    outcome = shown(outcome, secrets=self._secret(), hidden=self._hidden())
                     outcomes.append(outcome)
                     progress(outcome)
         return tuple(outcomes)
@@ -114,52 +112,17 @@ class Run:
             answer = await wire.ask("GET", metadata_url(self.target))
         except NoAnswer as error:
             raise Unreachable(str(error)) from None
-        reading = Reading(answer, answer.document, frozenset(), tuple(kept))
-        wanted = {name for check in checks for name in check.profiles}
+        reading = Reading(answer, answer.document, exchanges=tuple(kept))
         given = self.profiles if self.profiles is not None else self.hands.control.profiles
         if given is not None:
-            return replace(reading, profiles=frozenset(given) | ({NO_BULK} if "bulk" not in given else set()))
+            return replace(reading, support=declared(given))
         trial = self._trial(http, reading, [], None)
-        try:
-            with anyio.fail_after(self.hands.control.seconds.check):
-                return replace(reading, profiles=await self._seen(trial, wanted))
-        except (NotRun, TimeoutError, KeyError):
-            return reading
-        finally:
-            await trial.clean()
+        support = await supported(trial, {name for check in checks for name in check.profiles})
+        await trial.clean()
+        return replace(reading, support=support)
 
-    async def _seen(self, trial: Trial, wanted: set[str]) -> frozenset[str]:
-        """What the service supports, as far as it shows without anybody's decision."""
-        found = {"state"}
-        if trial.control.callbacks is not None:
-            found.add("callbacks")
-        if "requestable" not in trial.control.questions:
-            return frozenset(found)
-        denial = await trial.denied()
-        found |= {"token"} if denial.token is not None else set()
-        answer = await trial.submit(denial)
-        if trial.made and trial.made[-1].cancel_url is not None:
-            found.add("cancellation")
-        for name, member in (("form", "request_schema_url"), ("catalog", "request_catalogs_url")):
-            if name in trial.control.questions and member in (await trial.denied(name)).offer:
-                found |= {"forms", "catalogs"} if name == "catalog" else {"forms"}
-        if not answer.is_success:
-            return frozenset(found)
-        found |= await self._bound_by_id(trial)
-        if {"bulk", NO_BULK} & wanted:
-            items = await trial.submit(*await bundle(trial))
-            found.add("bulk" if items.is_success and (items.task or {}).get("items") is not None else NO_BULK)
-        return frozenset(found)
-
-    async def _bound_by_id(self, trial: Trial) -> set[str]:
-        denial = await trial.denied()
-        body = denial.body()
-        body["denial"].pop("binding_token", None)
-        if denial.evaluation_id is None or not (await trial.submit(denial, body)).is_success:
-            return set()
-        return {"id"}
-
-    def _reason_to_skip(self, check: Check, reading: Reading) -> str | None:
+    def _without_running(self, check: Check, support: Support) -> Outcome | None:
+        """What can be said of a check without it. What could not be looked for may be supported or not."""
         control = self.hands.control
         lacking = [
             *(f"question {name}" for name in check.questions if name not in control.questions),
@@ -167,11 +130,24 @@ class Run:
             *(f"token {name}" for name in check.tokens if name not in control.tokens),
         ]
         if lacking:
-            return f"the control file has no {', no '.join(lacking)}"
-        missing = [name for name in check.profiles if name not in reading.profiles]
+            return Outcome(check, Verdict.SKIPPED, f"the control file has no {', no '.join(lacking)}")
+        missing = [name for name in check.profiles if name not in support.profiles]
+        for name in missing:
+            if name in support.unseen:
+                what = "bulk" if name == NO_BULK else name
+                why = f"whether the service supports {what} could not be seen: {support.unseen[name]}"
+                return Outcome(check, Verdict.ERROR, why)
         if missing == [NO_BULK]:
-            return "the service supports bulk"
-        return f"the service does not support {', '.join(missing)}" if missing else None
+            return Outcome(check, Verdict.SKIPPED, "the service supports bulk")
+        if missing:
+            return Outcome(check, Verdict.SKIPPED, f"the service does not support {', '.join(missing)}")
+        return None
+
+    def _secret(self) -> set[str]:
+        return {*self.tokens.values(), *self._secrets.values()}
+
+    def _hidden(self) -> tuple[str, ...]:
+        return (*self.hands.control.hidden.people, *self.hands.control.hidden.catalog)
 
     async def _one(
         self, check: Check, http: httpx2.AsyncClient, reading: Reading, listener: Listener | None
@@ -184,7 +160,7 @@ class Run:
         seconds = self.hands.control.seconds.check
         outcome = await judged(check, lambda: check.run(trial), exchanges, seconds=seconds, clock=self.clock)
         await trial.clean()
-        return without_secrets(outcome, {one for one in (*self.tokens.values(), *self._secrets.values()) if one})
+        return outcome
 
     def _trial(
         self, http: httpx2.AsyncClient, reading: Reading, exchanges: list[Exchange], listener: Listener | None
@@ -193,7 +169,7 @@ class Run:
             target=self.target,
             metadata=reading.metadata,
             metadata_answer=reading.answer,
-            profiles=reading.profiles,
+            profiles=reading.support.profiles,
             wire=Wire(http, note=exchanges.append, seconds=self.hands.control.seconds.request),
             hands=self.hands,
             tokens=self.tokens,
@@ -203,16 +179,12 @@ class Run:
         )
 
 
-async def bundle(trial: Trial) -> tuple[Denial, Json]:
-    """Two denials in one request, each item with its own; the first denial says where it goes."""
-    first = await trial.denied()
-    second = await trial.denied()
-    return first, bundled(first, second)
+def usable(token: str, role: str) -> str:
+    """The token, if a header can carry it.
 
-
-def bundled(*denials: Denial) -> Json:
-    """The submission of several denials."""
-    bodies = [denial.body() for denial in denials]
-    items = [{name: body[name] for name in ("resource", "action", "denial")} for body in bodies]
-    rest = {name: bodies[0][name] for name in ("subject", "context", "requested_access") if name in bodies[0]}
-    return rest | {"items": items}
+    Raises:
+        ControlInvalid: It is empty, or has what no token has; it names the caller, never the token.
+    """
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ControlInvalid(f"tokens: the token of {role} is empty, or is more than one line of visible characters")
+    return token

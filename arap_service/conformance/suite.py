@@ -12,7 +12,11 @@ PREFIX: Final = "arap-"
 
 def asked(sent: Json) -> str:
     """Method and path."""
-    return f"{sent.get('method')} {urlsplit(str(sent.get('url'))).path}"
+    url = str(sent.get("url"))
+    try:
+        return f"{sent.get('method')} {urlsplit(url).path}"
+    except ValueError:  # the service has named what is no URL
+        return f"{sent.get('method')} {url}"
 
 
 def came(got: Any) -> str:

@@ -3,7 +3,6 @@
 Whatever keeps a check from reaching its question is `NotRun`, never a verdict about the rule.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -13,8 +12,9 @@ import anyio
 
 from arap_service.conformance.control import Control, Hands, Input
 from arap_service.conformance.listener import Call, Listener
+from arap_service.conformance.seeing import ENDS, approval_of
 from arap_service.conformance.wire import Answer, NoAnswer, Wire
-from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
+from blackbox_kit.model import Json, NotApplicable, NotRun
 
 MACHINERY: Final = frozenset({"access_request", "evaluation_id", "evaluated_at", "reason", "approval"})
 KEY: Final = "idempotency-key"
@@ -61,6 +61,12 @@ class Denial:
         if context:
             found["context"] = context
         return found | ({"requested_access": self.added.requested_access} if self.added.requested_access else {})
+
+    def body_by_id(self) -> Json:
+        """The same, bound by the evaluation id alone."""
+        body = self.body()
+        body["denial"].pop("binding_token", None)
+        return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +173,22 @@ class Trial:
         """A question of the control file."""
         return self.control.questions[name].asked(marker)
 
+    def other(self, denial: Denial, part: str) -> Json:
+        """The question of a denial with another subject, resource or action: the control file's, or an invented one.
+
+        Raises:
+            NotRun: The control file's question differs in something else, or in nothing.
+        """
+        if (name := f"other_{part}") in self.control.questions:
+            asked = self.question(name, denial.marker)
+            parts = ("subject", "resource", "action", "context")
+            if [one for one in parts if asked.get(one) != denial.question.get(one)] != [part]:
+                raise NotRun(f"control: {name} does not differ from requestable in its {part} and in that alone")
+            return asked
+        other, member = deepcopy(denial.question), "name" if part == "action" else "id"
+        other[part][member] = f"{other[part].get(member)}-other"
+        return other
+
     async def denied(
         self,
         name: str = "requestable",
@@ -218,6 +240,21 @@ class Trial:
         change = more.pop("change", None)
         body = denial.body() | (change or {})
         return self.accepted(await self.submit(denial, body, **more))
+
+    async def open_as(self, role: str) -> Task:
+        """A request that another caller opened, and sees: what is kept from it shows nothing where it can do nothing.
+
+        Raises:
+            NotRun: It cannot.
+        """
+        try:
+            task = self.accepted(await self.submit(await self.denied(role=role), role=role))
+        except NotRun as error:
+            raise NotRun(f"the token {role} opens no task of its own: {error}") from None
+        seen = await self.look(task, role=role)
+        if not seen.is_success or seen.task is None:
+            raise NotRun(f"the token {role} does not see a task of its own: {seen.brief()}")
+        return task
 
     def accepted(self, answer: Answer) -> Task:
         """The task of the last submission.
@@ -281,8 +318,8 @@ class Trial:
         raise NotRun(f"the task was not {what} within {seconds.end:g} s; its status is {status!r}")
 
     async def ended(self, task: Task) -> Json:
-        """The status answer once the task is not pending any more."""
-        return await self.until(task, lambda found: found["task"].get("status") != "pending", "at its end")
+        """The status answer once the task has ended; a status of the service's own is no end."""
+        return await self.until(task, lambda found: found["task"].get("status") in ENDS, "at its end")
 
     async def called(self, task: Task) -> list[Call]:
         """The callbacks about a task, once there is one; none if none comes in time."""
@@ -305,12 +342,19 @@ class Trial:
         named = {"task": "", "marker": ""} if task is None else {"task": task.id, "marker": task.denial.marker}
         await self.hands.do(verb, item=str(item), **named)
 
-    async def do_late(self, verb: str, task: Task) -> None:
-        """The same after an end, when a deployment may well refuse."""
+    async def do_late(self, verb: str, task: Task, *, proof: str) -> None:
+        """The same after an end. A deployment may well refuse; that it can at all is then seen at a new task.
+
+        Raises:
+            NotRun: The new task does not get the status `proof` by it either.
+        """
         try:
             await self.do(verb, task)
         except NotRun:
-            return
+            fresh = await self.open()
+            await self.do(verb, fresh)
+            if (status := (await self.ended(fresh))["task"].get("status")) != proof:
+                raise NotRun(f"control: {verb} made a new task {status!r}, not {proof}") from None
 
     async def approved(self, task: Task, verb: str = "approve") -> Json:
         """The approval that a task ends with.
@@ -344,44 +388,3 @@ class Trial:
                         await self.wire.ask("POST", task.cancel_url, token=self.tokens.get(task.role))
                     except NoAnswer:
                         return
-
-
-def approval_of(found: Json) -> Json | None:
-    """The approval in a status answer, in an item, or in none."""
-    result = found.get("result")
-    approval = result.get("approval") if isinstance(result, dict) else None
-    return approval if isinstance(approval, dict) else None
-
-
-def refused(answer: Answer, problem: str, what: str) -> None:
-    """See that a submission was refused with this problem.
-
-    Raises:
-        NotKept: It was not.
-    """
-    if answer.is_success:
-        raise NotKept(f"{what} was accepted: {answer.brief()}")
-    if answer.problem != problem:
-        raise NotKept(f"{what} was answered with {answer.brief()}, not {problem}")
-
-
-def handled(answer: Answer, what: str) -> Answer:
-    """The answer, unless the service broke over the request: that says neither yes nor no.
-
-    Raises:
-        NotRun: It did.
-    """
-    if answer.status >= 500:
-        raise NotRun(f"{what} was answered with {answer.brief()}")
-    return answer
-
-
-def shuffled(value: Json) -> bytes:
-    """The same JSON value, members in another order and with other white space."""
-
-    def turned(one: Any) -> Any:
-        if isinstance(one, dict):
-            return {name: turned(one[name]) for name in reversed(one)}
-        return [turned(item) for item in one] if isinstance(one, list) else one
-
-    return json.dumps(turned(value), indent=3).encode()

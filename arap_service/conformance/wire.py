@@ -8,10 +8,12 @@ from typing import Any, Final
 import anyio
 import httpx2
 
+from blackbox_kit.causes import cause_of
 from blackbox_kit.model import Exchange, Json
 
 URN: Final = "urn:openid:authzen:access-request:error:"
 LONGEST_ANSWER: Final = 4_000_000
+DEEPEST: Final = 100
 SHOWN_HEADERS: Final = ("content-type", "location", "www-authenticate", "retry-after", "allow")
 Note = Callable[[Exchange], None]
 
@@ -41,9 +43,11 @@ class Answer:
 
     @property
     def problem(self) -> str | None:
-        """The name of the problem, if it is one of the profile's; else its type as it stands."""
+        """The name of the problem, if its type is one of the profile's; else that of its type, said to be another."""
         named = self.document.get("type")
-        return named.removeprefix(URN) if isinstance(named, str) else None
+        if not isinstance(named, str):
+            return None
+        return named.removeprefix(URN) if named.startswith(URN) else f"with the type {named}"
 
     @property
     def task(self) -> Json | None:
@@ -57,11 +61,10 @@ class Answer:
         return next((text for text in texts if text.casefold() in said), None)
 
     def brief(self) -> str:
-        """In few words."""
+        """Status and problem, or else the whole body: it is cut where nothing secret is left in it."""
         if self.problem is not None:
             return f"HTTP {self.status} {self.problem}"
-        shown = json.dumps(self.body, default=str)
-        return f"HTTP {self.status} {shown if len(shown) <= 160 else shown[:160] + '…'}"
+        return f"HTTP {self.status} {json.dumps(self.body, ensure_ascii=False, default=str)}"
 
 
 class Wire:
@@ -101,9 +104,10 @@ class Wire:
         except TimeoutError:
             self._note(Exchange(sent, {"no answer": f"nothing came within {self._seconds:g} s"}))
             raise NoAnswer(f"nothing came within {self._seconds:g} s") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            self._note(Exchange(sent, {"no answer": type(error).__name__}))
-            raise NoAnswer(f"the exchange failed ({type(error).__name__})") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, OverflowError, ValueError, ExceptionGroup) as error:
+            cause = cause_of(error)
+            self._note(Exchange(sent, {"no answer": cause}))
+            raise NoAnswer(f"the exchange with {_place(url)} failed: {cause}") from None
         kept = {name: answer.headers[name] for name in SHOWN_HEADERS if name in answer.headers}
         self._note(Exchange(sent, {"status": answer.status, "headers": kept, "body": answer.body}))
         return answer
@@ -119,8 +123,28 @@ class Wire:
             return Answer(response.status_code, _parsed(bytes(raw)), found, raw.decode("utf-8", "replace"))
 
 
+def _place(url: str) -> str:
+    """Where it went, without what a query may hold."""
+    return url.partition("?")[0]
+
+
 def _parsed(raw: bytes) -> Any:
     try:
-        return json.loads(raw)
+        return _tame(json.loads(raw), DEEPEST)
     except (ValueError, RecursionError):
         return None
+
+
+def _tame(value: Any, levels: int) -> Any:
+    """The value with half surrogates replaced, which no file and no terminal takes.
+
+    Raises:
+        ValueError: It is nested deeper than anything that is meant.
+    """
+    if levels == 0:
+        raise ValueError
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_tame(name, levels): _tame(member, levels - 1) for name, member in value.items()}
+    return [_tame(item, levels - 1) for item in value] if isinstance(value, list) else value

@@ -152,6 +152,8 @@ async def test_no_bearer_token_stands_in_any_report(tmp_path: Path) -> None:
         (("--only", "nothing", "--url", "http://127.0.0.1:1"), "no check and no group 'nothing'"),
         ((), "give the decision point with --url"),
         (("--url", "ftp://x"), "must begin with http"),
+        (("--url", "http://["), "--url is no URL"),
+        (("--url", "http://127.0.0.1:99999"), "--url is no URL"),
         (("--url", "http://a:secret@127.0.0.1:1"), "must have no name and password"),
         (("--url", "http://127.0.0.1:1", "--control", "missing.yaml"), "cannot be read"),
         (("--url", "http://127.0.0.1:1", "--control", "odd.yaml"), "there is no verb aprove"),

@@ -1,67 +1,20 @@
 """Every check finds the fault that it is there for, and no other check takes offence at it."""
 
-import json
-import socket
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
-from http.client import HTTPConnection
-from typing import cast
-from urllib.parse import urlsplit
+from collections.abc import Sequence
 
-import anyio
-import anyio.to_thread
-import httpx2
 import pytest
 
 from arap_service.conformance.catalogue import CHECKS
-from arap_service.conformance.running import Run
-from blackbox_kit.model import Outcome, Verdict
+from blackbox_kit.model import Verdict
 from tests.arap_conformance.broken import Broken, LosesARace
 from tests.arap_conformance.family import FAULTS
-from tests.arap_conformance.memory import MemoryClient
+from tests.arap_conformance.judging import judged, told
 from tests.arap_conformance.plain_decisions import EVERYTHING, Answer, Refusal
 from tests.arap_conformance.signatures import Json
 from tests.arap_conformance.subject import PlainService, problem
-from tests.arap_conformance.subjects import PlainHands, control
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 ONLY_WITHOUT_BULK = "unsupported-items-are-refused"
-
-
-async def deliver(endpoint: str, headers: Json, notice: Json) -> bool:
-    """Tell a callback on this machine; whether it was taken."""
-    place = urlsplit(endpoint)
-    if place.hostname != "127.0.0.1" or place.scheme != "http":
-        return False
-
-    def told() -> bool:
-        with closing(HTTPConnection(place.hostname or "", place.port, timeout=5)) as way:
-            way.request("POST", place.path, json.dumps(notice), {"Content-Type": "application/json", **headers})
-            return way.getresponse().status < 300
-
-    return await anyio.to_thread.run_sync(told)
-
-
-async def judged(service: PlainService) -> tuple[Outcome, ...]:
-    """What the whole suite says of a service."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        listen = f"127.0.0.1:{free.getsockname()[1]}"
-    service.deliver = deliver
-    service.callbacks["pep"] = {f"http://{listen}/callbacks/plain"}
-
-    @asynccontextmanager
-    async def http() -> AsyncIterator[httpx2.AsyncClient]:
-        yield cast("httpx2.AsyncClient", MemoryClient(service))
-
-    changes: Json = {} if "callbacks" in service.parts else {"callbacks": None}
-    run = Run(PlainHands(service, control(service.base, listen=listen, **changes)), service.base, http=http)
-    with anyio.fail_after(100):
-        return await run.all(CHECKS, lambda _: None)
-
-
-def told(outcomes: Sequence[Outcome], *verdicts: Verdict) -> dict[str, str]:
-    """The checks with one of these verdicts, and why."""
-    return {one.check.id.removeprefix("arap-"): one.note for one in outcomes if one.verdict in verdicts}
 
 
 async def test_a_correct_service_of_another_make_passes_everything() -> None:

@@ -74,9 +74,9 @@ def test_a_callback_with_a_plain_hmac_is_known_by_its_body(sent: str) -> None:
     agreed = {"header": "X-Signature", "secret": {"env": "X"}, "prefix": "sha256="}
     callbacks = Callbacks.model_validate({"listen": "127.0.0.1:1", "endpoint": "https://x", "hmac": agreed})
     secrets = {"hmac": "shared"}
-    assert _is_authentic(callbacks, Call({"x-signature": sent}, BODY), secrets)
-    assert not _is_authentic(callbacks, Call({"x-signature": sent}, BODY + b" "), secrets)
-    assert not _is_authentic(callbacks, Call({}, BODY), secrets)
+    assert _is_authentic(callbacks, Call({"x-signature": sent}, BODY), secrets, at=utc_now())
+    assert not _is_authentic(callbacks, Call({"x-signature": sent}, BODY + b" "), secrets, at=utc_now())
+    assert not _is_authentic(callbacks, Call({}, BODY), secrets, at=utc_now())
 
 
 def test_callbacks_can_be_taken_over_tls(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_callbacks_can_be_taken_over_tls(tmp_path: Path) -> None:
         way.close()
     (call,) = listener.about("t-1")
     assert call.body == BODY
-    assert _is_authentic(callbacks, call, {"bearer": "b"})
-    assert not _is_authentic(callbacks, call, {"bearer": "c"})
+    assert _is_authentic(callbacks, call, {"bearer": "b"}, at=utc_now())
+    assert not _is_authentic(callbacks, call, {"bearer": "c"}, at=utc_now())
     assert listener.about("t-2") == []
 
 

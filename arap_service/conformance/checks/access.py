@@ -4,7 +4,8 @@ from typing import Final
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Task, Trial, approval_of, handled
+from arap_service.conformance.seeing import approval_of, handled
+from arap_service.conformance.trial import Task, Trial
 from arap_service.conformance.wire import Answer
 from blackbox_kit.model import NotApplicable, NotKept, NotRun
 
@@ -32,7 +33,8 @@ async def status_needs_authentication(trial: Trial) -> None:
     tokens=("second",),
 )
 async def other_caller_cannot_read(trial: Trial) -> None:
-    """Another caller's token shows nothing."""
+    """Another caller's token, good for tasks of its own, shows nothing of this one."""
+    await trial.open_as("second")
     answer = handled(await trial.look(await trial.open(), role="second"), "another caller's look")
     if answer.is_success or answer.task is not None:
         raise NotKept(f"another caller was shown the task: {answer.brief()}")
@@ -48,6 +50,7 @@ async def other_caller_cannot_read(trial: Trial) -> None:
 )
 async def foreign_looks_unknown(trial: Trial) -> None:
     """What another caller gets is what a task that does not exist gets."""
+    await trial.open_as("second")
     task = await trial.open()
     foreign = handled(await trial.look(task, role="second"), "another caller's look")
     if foreign.is_success:
@@ -70,7 +73,10 @@ async def foreign_looks_unknown(trial: Trial) -> None:
     profiles=("cancellation",),
 )
 async def other_caller_cannot_cancel(trial: Trial) -> None:
-    """Another caller's cancellation is refused, and the task stays."""
+    """Another caller, who can cancel tasks of its own, is refused, and the task stays."""
+    own = await trial.cancel(await trial.open_as("second"), role="second")
+    if not own.is_success:
+        raise NotRun(f"the token second does not cancel a task of its own: {own.brief()}")
     task = await trial.open()
     await _kept(trial, task, await trial.cancel(task, role="second"), "another caller")
 
@@ -124,6 +130,7 @@ async def reader_gets_no_result(trial: Trial) -> None:
 async def new_token_keeps_the_task(trial: Trial) -> None:
     """A new token of the same caller keeps the task."""
     task = await trial.open()
+    await trial.permits(task.denial.question, role="again")  # or else the token is good for nothing
     answer = await trial.look(task, role="again")
     if not answer.is_success or (answer.task or {}).get("id") != task.id:
         raise NotKept(f"with a new token of the same caller the status was answered with {answer.brief()}")
@@ -151,7 +158,8 @@ async def approvers_are_not_shown(trial: Trial) -> None:
 
 
 async def _kept(trial: Trial, task: Task, answer: Answer, who: str) -> None:
-    """See that a cancellation was refused, and changed nothing."""
+    """See that a cancellation was refused, and changed nothing, then or soon after."""
+    await trial.settle()
     if (status := await trial.status(task)) != "pending":
         raise NotKept(f"{who} cancelled the task; it is {status!r}")
     if answer.is_success:

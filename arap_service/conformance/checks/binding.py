@@ -9,7 +9,8 @@ from arap_service.conformance import jose
 from arap_service.conformance.instants import instant
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Denial, Trial, handled, refused
+from arap_service.conformance.seeing import handled, refused
+from arap_service.conformance.trial import Denial, Trial
 from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
 
 GROUP: Final = "binding"

@@ -3,9 +3,10 @@
 from typing import Any, Final
 
 from arap_service.conformance.model import Check, Level
+from arap_service.conformance.profiles import bundled
 from arap_service.conformance.rule import rule
-from arap_service.conformance.running import bundled
-from arap_service.conformance.trial import Denial, Task, Trial, approval_of, handled, refused
+from arap_service.conformance.seeing import approval_of, handled, refused
+from arap_service.conformance.trial import Denial, Task, Trial
 from blackbox_kit.model import Json, NotKept, NotRun
 
 GROUP: Final = "bulk"

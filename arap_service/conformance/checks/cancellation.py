@@ -4,7 +4,8 @@ from typing import Final
 
 from arap_service.conformance.model import Check
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial, approval_of, refused
+from arap_service.conformance.seeing import approval_of, refused
+from arap_service.conformance.trial import Trial
 from blackbox_kit.model import NotKept, NotRun
 
 GROUP: Final = "cancellation"
@@ -78,7 +79,7 @@ async def cancelled_cannot_be_approved(trial: Trial) -> None:
     task = await trial.open()
     if not (first := await trial.cancel(task)).is_success:
         raise NotRun(f"a cancellation was answered with {first.brief()}")
-    await trial.do_late("approve", task)
+    await trial.do_late("approve", task, proof="approved")
     await trial.settle()
     found = await trial.state(task)
     if found["task"].get("status") != "cancelled" or approval_of(found) is not None:

@@ -5,7 +5,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Denial, Trial, handled
+from arap_service.conformance.seeing import handled
+from arap_service.conformance.trial import Denial, Trial
 from arap_service.conformance.wire import Answer
 from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
 

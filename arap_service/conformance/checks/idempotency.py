@@ -6,7 +6,8 @@ import anyio
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Task, Trial, handled, refused, shuffled
+from arap_service.conformance.seeing import handled, refused, shuffled
+from arap_service.conformance.trial import Task, Trial
 from arap_service.conformance.wire import Answer
 from blackbox_kit.model import NotKept, NotRun
 

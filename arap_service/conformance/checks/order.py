@@ -4,7 +4,8 @@ from typing import Final
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Denial, Trial, refused
+from arap_service.conformance.seeing import refused
+from arap_service.conformance.trial import Denial, Trial
 from blackbox_kit.model import Json, NotApplicable, NotKept
 
 GROUP: Final = "order"

@@ -7,11 +7,11 @@ from arap_service.conformance.instants import instant, utc_now
 from arap_service.conformance.jose import Unreadable, read, verified
 from arap_service.conformance.model import Check
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial, approval_of
+from arap_service.conformance.seeing import ENDS, approval_of
+from arap_service.conformance.trial import Trial
 from blackbox_kit.model import NotApplicable, NotKept, NotRun
 
 GROUP: Final = "status"
-ENDS: Final = frozenset({"approved", "denied", "expired", "cancelled", "failed", "partial"})
 
 
 @rule(
@@ -142,7 +142,7 @@ async def an_end_is_an_end(trial: Trial) -> None:
         await trial.do(first, task)
         if (status := (await trial.ended(task))["task"].get("status")) != kept:
             raise NotRun(f"after {first} the status is {status!r}")
-        await trial.do_late(second, task)
+        await trial.do_late(second, task, proof={"approve": "approved", "deny": "denied"}[second])
         await trial.settle()
         if (status := await trial.status(task)) != kept:
             raise NotKept(f"the task was {kept}, and became {status!r} by a later {second}")

@@ -4,7 +4,8 @@ from typing import Final
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.trial import Trial, approval_of, refused
+from arap_service.conformance.seeing import approval_of, refused
+from arap_service.conformance.trial import Trial
 from arap_service.conformance.wire import URN
 from blackbox_kit.model import NotApplicable, NotKept, NotRun
 
