@@ -20,6 +20,7 @@ from arap_service.metrics import Metrics
 from arap_service.oidc import Provider
 from arap_service.outbound import Outbound
 from arap_service.policy_source import PolicySource
+from arap_service.protocol.sealing import KeyRing
 from arap_service.provider_people import group_sources
 from arap_service.rates import Rates
 from arap_service.settings import Settings
@@ -81,13 +82,7 @@ async def open_context(
     ring = load_ring(settings.key_file)
     policy = _policy(settings, has_upstream=upstream is not None or settings.upstream is not None)
     database = Database.open(settings.database, group_sources=group_sources(settings.login))
-    try:
-        keys = await Keys.load_or_create(database, ring, clock=clock)
-        await policy.record(database, now=clock())
-        await record_settings(database, settings, now=clock())
-    except BaseException:
-        await database.aclose()
-        raise
+    keys = await _recorded(database, settings, policy, ring, clock)
     metrics = Metrics(_per_minute(settings.limits))
     context = Context(
         settings=settings,
@@ -110,6 +105,18 @@ async def open_context(
     )
     _rehearse(context, rehearsal)
     return context
+
+
+async def _recorded(database: Database, settings: Settings, policy: PolicySource, ring: KeyRing, clock: Clock) -> Keys:
+    """The keys, once rules and settings are on record as well; the database is closed if anything of that fails."""
+    try:
+        keys = await Keys.load_or_create(database, ring, clock=clock)
+        await policy.record(database, now=clock())
+        await record_settings(database, settings, now=clock())
+    except BaseException:
+        await database.aclose()
+        raise
+    return keys
 
 
 def _check_breached(settings: Settings) -> None:
