@@ -10,15 +10,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
-from arap_service.conformance.control import ControlInvalid, Hands
-from arap_service.conformance.hiding import shown
+from arap_service.conformance.control import Hands
 from arap_service.conformance.listener import Listener, listening
 from arap_service.conformance.model import Check
 from arap_service.conformance.profiles import NO_BULK, Support, declared, supported
 from arap_service.conformance.trial import Trial
 from arap_service.conformance.wire import Answer, NoAnswer, Wire
 from blackbox_kit.hands import Secret, each_its_own
-from blackbox_kit.judging import judged
+from blackbox_kit.judging import judged, without_secrets
 from blackbox_kit.model import Exchange, Json, Outcome, Verdict
 
 Progress = Callable[[Outcome], None]
@@ -76,7 +75,7 @@ class Run:
         """
         outcomes: list[Outcome] = []
         for role, secret in self.hands.control.tokens.items():
-            self.tokens[role] = usable(await self.hands.token(secret) or "", role)
+            self.tokens[role] = await self.hands.token(secret) or ""
         each_its_own(self.tokens)
         for name, one in self._agreed().items():
             self._secrets[name] = await self.hands.token(one) or ""
@@ -89,7 +88,7 @@ class Run:
                     outcome = self._without_running(check, reading.support)
                     if outcome is None:
                         outcome = await self._one(check, http, reading, listener)
-                    outcome = shown(outcome, secrets=self._secret(), hidden=self._hidden())
+                    outcome = without_secrets(outcome, self._unshown())
                     outcomes.append(outcome)
                     progress(outcome)
         return tuple(outcomes)
@@ -143,11 +142,9 @@ class Run:
             return Outcome(check, Verdict.SKIPPED, f"the service does not support {', '.join(missing)}")
         return None
 
-    def _secret(self) -> set[str]:
-        return {*self.tokens.values(), *self._secrets.values()}
-
-    def _hidden(self) -> tuple[str, ...]:
-        return (*self.hands.control.hidden.people, *self.hands.control.hidden.catalog)
+    def _unshown(self) -> set[str]:
+        hidden = self.hands.control.hidden
+        return {*self.tokens.values(), *self._secrets.values(), *hidden.people, *hidden.catalog}
 
     async def _one(
         self, check: Check, http: httpx2.AsyncClient, reading: Reading, listener: Listener | None
@@ -177,14 +174,3 @@ class Run:
             listener=listener,
             secrets=self._secrets,
         )
-
-
-def usable(token: str, role: str) -> str:
-    """The token, if a header can carry it.
-
-    Raises:
-        ControlInvalid: It is empty, or has what no token has; it names the caller, never the token.
-    """
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise ControlInvalid(f"tokens: the token of {role} is empty, or is more than one line of visible characters")
-    return token

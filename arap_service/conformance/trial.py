@@ -14,6 +14,7 @@ from arap_service.conformance.control import Control, Hands, Input
 from arap_service.conformance.listener import Call, Listener
 from arap_service.conformance.seeing import ENDS, approval_of
 from arap_service.conformance.wire import Answer, NoAnswer, Wire
+from blackbox_kit.hands import Declined
 from blackbox_kit.model import Json, NotApplicable, NotRun
 
 MACHINERY: Final = frozenset({"access_request", "evaluation_id", "evaluated_at", "reason", "approval"})
@@ -346,11 +347,11 @@ class Trial:
         """The same after an end. A deployment may well refuse; that it can at all is then seen at a new task.
 
         Raises:
-            NotRun: The new task does not get the status `proof` by it either.
+            NotRun: It cannot be asked, or the new task does not get the status `proof` by it either.
         """
         try:
             await self.do(verb, task)
-        except NotRun:
+        except Declined:
             fresh = await self.open()
             await self.do(verb, fresh)
             if (status := (await self.ended(fresh))["task"].get("status")) != proof:

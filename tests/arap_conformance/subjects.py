@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from arap_service.conformance.control import Control, Hands
-from blackbox_kit.model import NotRun
+from blackbox_kit.hands import Declined
 from tests.arap_conformance.signatures import Json
 from tests.arap_conformance.subject import CALLBACK_TOKEN, VERBS, PlainService
 
@@ -66,5 +66,5 @@ class PlainHands(Hands):
     async def do(self, verb: str, **named: str) -> str:
         answer = await self._service.control(verb, named)
         if answer.status >= 400:
-            raise NotRun(f"control: {verb} was answered with HTTP {answer.status}")
+            raise Declined(f"control: {verb} was answered with HTTP {answer.status}")
         return ""

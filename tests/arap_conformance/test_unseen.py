@@ -10,7 +10,8 @@ import pytest
 from standardwebhooks import Webhook
 
 from arap_service.conformance.catalogue import CHECKS
-from arap_service.conformance.control import Control, ControlInvalid
+from arap_service.conformance.control import Control
+from blackbox_kit.hands import Declined
 from blackbox_kit.model import NotRun, Verdict
 from tests.arap_conformance.judging import deliver, judged, told
 from tests.arap_conformance.plain_decisions import Answer
@@ -94,7 +95,7 @@ async def test_an_approval_that_does_nothing_is_not_taken_for_one_that_is_refuse
         async def do(self, verb: str, **named: str) -> str:
             self.seen += 1
             if self.seen == 1:
-                raise NotRun("control: approve ended with status 1")
+                raise Declined("control: approve ended with status 1")
             return ""
 
     quick = {"request": 30, "verb": 30, "end": 0.2, "poll": 0.05, "settle": 0, "check": 60}
@@ -143,17 +144,6 @@ async def test_the_time_of_a_call_is_compared_with_the_clock_of_the_service(
     assert [one.verdict for one in outcomes] == [verdict], outcomes[0].note
 
 
-@pytest.mark.parametrize("token", ["", "two words", "with\ttab", "na\u00efve"])
-async def test_what_no_header_can_carry_is_no_token(token: str) -> None:
-    class Hands(PlainHands):
-        async def token(self, secret: Any) -> str | None:
-            return token
-
-    with pytest.raises(ControlInvalid, match="the token of pep is empty") as raised:
-        await judged(PlainService(), "discovery", hands=Hands)
-    assert not token or token not in str(raised.value)
-
-
 @pytest.mark.parametrize("wrong", [{"id": json}, {"id": "x", "at": float("nan")}], ids=["no-json", "no-number"])
 def test_a_question_that_is_no_json_is_refused(wrong: Json) -> None:
     with pytest.raises(ValueError, match="is no JSON, such as a date without quotes"):
@@ -163,13 +153,13 @@ def test_a_question_that_is_no_json_is_refused(wrong: Json) -> None:
 async def test_what_the_control_file_hides_stands_in_no_outcome_and_a_long_answer_is_cut_after_that() -> None:
     class Tells(PlainService):
         def handle(self, task: Json) -> Json:
-            names = {"carol": 1, "by": "CAROL", "token": "x" * 250 + TOKENS["pep"]}
+            names = {"carol": 1, "by": "CAROL", "token": "x" * 290 + TOKENS["pep"]}
             return super().handle(task) | (names if task["status"] == "approved" else {})
 
     outcomes = await judged(Tells(), "approvers-are-not-shown", "cancelled-cannot-be-approved")
     (why,) = told(outcomes, Verdict.FAIL).values()
     assert "[redacted]" in why
-    assert len(why) < 310
+    assert len(why) < 700
     whole = repr(outcomes)
     assert "carol" not in whole.lower()
     assert TOKENS["pep"] not in whole
