@@ -4,13 +4,14 @@ from typing import Any, Final
 
 from mcp_gate.conformance.model import Check, Json, Level, NotApplicable, NotKept, NotRun
 from mcp_gate.conformance.transports import NoAnswer
-from mcp_gate.conformance.trial import Trial, brief, rule, task_of, text_of
-from mcp_gate.conformance.wire import APPROVAL, TASKS
+from mcp_gate.conformance.trial import Trial, brief, has_run, is_refusal, rule, task_of, text_of
+from mcp_gate.conformance.wire import APPROVAL, TASKS, Refused
 
 GROUP: Final = "capability"
 MISSING_CAPABILITY: Final = -32021
 AS_THE_SEP_HAS_IT: Final = -32003
 SHORTEST_GUIDANCE: Final = 20
+SERVERS_FAULT: Final = 500
 
 
 def declared(answer: Json) -> set[str]:
@@ -32,9 +33,13 @@ async def capability_declared(trial: Trial) -> None:
 @rule("undeclared-client", GROUP)
 async def undeclared_client(trial: Trial) -> None:
     """A client without tasks gets the error, or a denial that explains; never a task, never the tool's result."""
-    answer = await trial.call(tasks=False)
+    marker = trial.new_marker()
+    answer = await trial.call(marker=marker, tasks=False)
     if task_of(answer) is not None:
         raise NotKept("a client that did not declare tasks got a task")
+    await trial.settle()
+    if ran := await trial.count_of("gated", marker):
+        raise NotKept(f"the call of a client that did not declare tasks was carried out {ran} times")
     if isinstance(answer.get("result"), dict):
         if answer["result"].get("isError") is not True:
             raise NotKept(f"the call was not denied: {brief(answer)}")
@@ -49,7 +54,7 @@ async def undeclared_client_guidance(trial: Trial) -> None:
     answer = await trial.call(tasks=False)
     if task_of(answer) is not None:
         raise NotRun("a client that did not declare tasks got a task")
-    if "error" in answer:
+    if is_refusal(answer):
         raise NotKept(f"the client got an error instead of a result with guidance: {brief(answer)}")
     if len(text_of(answer["result"])) < SHORTEST_GUIDANCE:
         raise NotKept("the result has no text that would tell what to do next")
@@ -71,22 +76,29 @@ async def task_methods_need_capability(trial: Trial) -> None:
 
 @rule("handshake-client-gets-no-task", GROUP)
 async def handshake_client_gets_no_task(trial: Trial) -> None:
-    """A client of the handshake era declares nothing per request, so it gets no task whatever it said at first."""
+    """A client of the handshake era declares nothing per request, so it gets no task, nor what needs an approval."""
     if trial.open_another is None:
         raise NotApplicable("this transport has one connection only")
     async with trial.open_another() as wire:
         try:
             headers = await wire.shake_hands()
-        except NoAnswer as error:
+        except Refused as error:
             raise NotApplicable(f"the server does not take clients of the handshake era ({error})") from None
-        call = trial.control.calls["gated"]
-        params = {"name": call.tool, "arguments": call.marked(trial.new_marker())}
+        except NoAnswer as error:
+            if error.status is not None and error.status < SERVERS_FAULT:
+                raise NotApplicable(f"the server does not take clients of the handshake era ({error})") from None
+            raise NotRun(f"initialize: {error}") from None
+        call, marker = trial.control.calls["gated"], trial.new_marker()
+        params = {"name": call.tool, "arguments": call.marked(marker)}
         try:
             answer = (await wire.raw("tools/call", params, headers=headers)).answer
         except NoAnswer as error:
             raise NotRun(f"tools/call: {error}") from None
     if task_of(answer) is not None or (isinstance(answer.get("result"), dict) and "task" in answer["result"]):
         raise NotKept("a client of the handshake era got a task")
+    await trial.settle()
+    if has_run(answer) or await trial.count_of("gated", marker):
+        raise NotKept("a client of the handshake era had the call carried out, and nobody had approved it")
 
 
 def _names_tasks(answer: Json) -> bool:

@@ -1,5 +1,6 @@
 """Group `creation`: what a requestable denial becomes, before anybody has decided."""
 
+import itertools
 import re
 from datetime import datetime
 from typing import Any, Final
@@ -34,6 +35,7 @@ async def requestable_denial_returns_task(trial: Trial) -> None:
 @rule("denial-is-not-executed", GROUP, verbs=("count",))
 async def denial_is_not_executed(trial: Trial) -> None:
     """Nothing runs as long as nobody has approved."""
+    await trial.executable()
     handle = await trial.create()
     await trial.get(handle.task_id)
     await trial.settle()
@@ -80,7 +82,7 @@ async def tasks_get_shape(trial: Trial) -> None:
 async def task_ids_are_unguessable(trial: Trial) -> None:
     """Ids are long, and no two of them differ in a few places only."""
     ids = [(await trial.create()).task_id for _ in range(3)]
-    for one, another in ((ids[0], ids[1]), (ids[1], ids[2])):
+    for one, another in itertools.combinations(ids, 2):
         if len(one) < SHORTEST_ID:
             raise NotKept(f"a task id has {len(one)} characters only")
         different = sum(a != b for a, b in zip(one, another, strict=False)) + abs(len(one) - len(another))
@@ -91,12 +93,16 @@ async def task_ids_are_unguessable(trial: Trial) -> None:
 @rule("non-requestable-denial", GROUP, calls=("denied",))
 async def non_requestable_denial(trial: Trial) -> None:
     """A denial that nothing can lift is an ordinary result that says so."""
-    answer = await trial.call("denied")
+    marker = trial.new_marker()
+    answer = await trial.call("denied", marker=marker)
     if task_of(answer) is not None:
         raise NotKept("a denial that cannot be requested became a task")
     result = answer.get("result")
     if not isinstance(result, dict) or result.get("isError") is not True:
         raise NotKept(f"the denied call is no result with isError: {brief(answer)}")
+    await trial.settle()
+    if ran := await trial.count_of("denied", marker):
+        raise NotKept(f"the denied call was carried out {ran} times")
 
 
 @rule("pending-envelope", GROUP)

@@ -6,10 +6,14 @@ from typing import Any, Final
 
 from mcp_gate.conformance.checks_creation import instant
 from mcp_gate.conformance.model import Check, Json, NotApplicable, NotKept, NotRun
-from mcp_gate.conformance.trial import Trial, brief, envelope_of, meta_of, result_of, rule, task_of, text_of
+from mcp_gate.conformance.trial import Trial, brief, envelope_of, is_refusal, meta_of, result_of, rule, task_of, text_of
 from mcp_gate.conformance.wire import DISPOSITION
 
 GROUP: Final = "decision"
+IT_RAN: Final = (
+    r"\b(tool|call|transfer|action|operation|it)\s+(has\s+)?"
+    r"(ran|(was|been|was then)\s+(run|executed|invoked|carried out|performed))\b"
+)
 
 
 @rule("approved-executes", GROUP, verbs=("approve",))
@@ -25,7 +29,7 @@ async def approved_executes(trial: Trial) -> None:
     ):
         raise NotKept(f"the approved task ended as {state.get('status')!r} without a tool result")
     if result.get("isError") is True:
-        raise NotKept(f"the result of the approved call is an error: {text_of(result)[:200]!r}")
+        raise NotKept(f"the result of the approved call is an error: {text_of(result)!r}")
     if await trial.count(handle) == 0:
         raise NotKept("the task says completed, and the tool did not run")
 
@@ -42,6 +46,8 @@ async def executes_at_most_once(trial: Trial) -> None:
     await trial.cancel(handle.task_id)
     await trial.settle()
     ran = await trial.count(handle)
+    if ran == 0:
+        raise NotRun("control: count tells of no execution of a call that was approved")
     if ran is not None and ran > 1:
         raise NotKept(f"one task carried out its tool {ran} times")
 
@@ -58,7 +64,7 @@ async def executed_body(trial: Trial) -> None:
     text = text_of(result_of(await trial.decided("approve", await trial.create())))
     phrases = trial.control.phrases
     if not _says(phrases.ran, text) or _says(phrases.not_run, text):
-        raise NotKept(f"the body of an executed call does not state that the tool ran: {text[:200]!r}")
+        raise NotKept(f"the body of an executed call does not state that the tool ran: {text!r}")
 
 
 @rule("no-envelope-once-executed", GROUP, verbs=("approve",))
@@ -90,8 +96,10 @@ async def denied_disposition(trial: Trial) -> None:
 async def denied_body(trial: Trial) -> None:
     """Its content states that the tool did not run, for whoever does not read `_meta`."""
     text = text_of(result_of(await trial.decided("deny", await trial.create())))
-    if not _says(trial.control.phrases.not_run, text):
-        raise NotKept(f"the body of a denied call does not state that the tool did not run: {text[:200]!r}")
+    not_run = trial.control.phrases.not_run
+    # Of a text that says both, nobody knows what it states; "run" stands in "not run" as well.
+    if not _says(not_run, text) or _says(IT_RAN, re.sub(not_run, "", text, flags=re.IGNORECASE)):
+        raise NotKept(f"the body of a denied call does not state that the tool did not run: {text!r}")
 
 
 @rule("denied-envelope", GROUP, verbs=("deny",))
@@ -122,7 +130,7 @@ async def execution_error_body(trial: Trial) -> None:
     text = text_of(result_of(await trial.decided("approve", await trial.create("failing"))))
     phrases = trial.control.phrases
     if _says(phrases.not_run, text) or not _says(phrases.ran, text):
-        raise NotKept(f"the body of a tool that failed does not state that the tool ran: {text[:200]!r}")
+        raise NotKept(f"the body of a tool that failed does not state that the tool ran: {text!r}")
 
 
 @rule("no-envelope-on-execution-error", GROUP, verbs=("approve",), calls=("failing",))
@@ -151,7 +159,7 @@ async def outcome_unknown_body(trial: Trial) -> None:
     text = text_of(result_of(await trial.decided("approve", await trial.create("lost"))))
     phrases = trial.control.phrases
     if not _says(phrases.unknown, text) or _says(phrases.not_run, text):
-        raise NotKept(f"the body does not state that the tool may have run: {text[:200]!r}")
+        raise NotKept(f"the body does not state that the tool may have run: {text!r}")
 
 
 @rule("failed-carries-an-error", GROUP, verbs=("fail",))
@@ -170,6 +178,7 @@ async def failed_carries_an_error(trial: Trial) -> None:
 @rule("reevaluates-after-approval", GROUP, verbs=("revoke", "approve"))
 async def reevaluates_after_approval(trial: Trial) -> None:
     """An approval is an input: where policy says no by then, nothing runs."""
+    await trial.executable()
     handle = await trial.create()
     await trial.do("revoke", handle)
     state = await trial.decided("approve", handle)
@@ -182,6 +191,7 @@ async def reevaluates_after_approval(trial: Trial) -> None:
 @rule("terminal-is-final", GROUP, verbs=("deny", "approve"))
 async def terminal_is_final(trial: Trial) -> None:
     """Nothing that comes after the end changes it."""
+    await trial.executable()
     handle = await trial.create()
     ended = _outcome(await trial.decided("deny", handle))
     await trial.do_late("approve", handle)
@@ -202,7 +212,7 @@ async def identical_call_is_a_new_intent(trial: Trial) -> None:
     answer = await trial.call(marker=handle.marker)
     if task_of(answer) == handle.task_id:
         raise NotKept("the same call was answered with the task that had ended")
-    if "error" in answer:
+    if is_refusal(answer):
         raise NotRun(f"the same call after the end was answered with {brief(answer)}")
 
 

@@ -33,6 +33,7 @@ async def cancelled_status(trial: Trial) -> None:
 @rule("cancelled-never-executes", GROUP, verbs=("approve", "count"))
 async def cancelled_never_executes(trial: Trial) -> None:
     """An approval that comes after the cancellation runs nothing."""
+    await trial.executable()
     handle = await trial.create()
     await _cancelled(trial, handle)
     await _nothing_after(trial, handle, "cancelled")
@@ -54,7 +55,7 @@ async def cancel_after_the_end_is_no_op(trial: Trial) -> None:
 async def notification_does_not_cancel(trial: Trial) -> None:
     """`notifications/cancelled` is about requests, not about tasks."""
     handle = await trial.create()
-    await trial.wire.notify("notifications/cancelled", {"requestId": handle.task_id, "taskId": handle.task_id})
+    await trial.notify("notifications/cancelled", {"requestId": handle.task_id, "taskId": handle.task_id})
     await trial.settle()
     state = await trial.get(handle.task_id)
     if state.get("status") == "cancelled":
@@ -76,6 +77,7 @@ async def expired_is_denied(trial: Trial) -> None:
 @rule("expired-never-executes", GROUP, verbs=("expire", "approve", "count"))
 async def expired_never_executes(trial: Trial) -> None:
     """An approval that comes after the expiry runs nothing."""
+    await trial.executable()
     handle = await trial.create()
     await trial.decided("expire", handle)
     await _nothing_after(trial, handle, "expired")

@@ -1,9 +1,12 @@
 """Groups `exposure` and `restart`: what never reaches a client, and what survives the end of a process."""
 
+import json
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
+from mcp_gate.conformance.checks_input import asked
 from mcp_gate.conformance.model import Check, Json, NotApplicable, NotKept, NotRun
 from mcp_gate.conformance.trial import TERMINAL, Trial, brief, envelope_of, meta_of, rule
 from mcp_gate.conformance.wire import DISPOSITION, IMMEDIATE
@@ -22,15 +25,17 @@ INVISIBLE: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
 
 @rule("no-backend-artifact", EXPOSURE, verbs=("approve",))
 async def no_backend_artifact(trial: Trial) -> None:
-    """No member, and no text that the control file names, is the backend's, from the call to the fetched result."""
+    """No member, header or text that the control file names is the backend's, from the call to whatever end."""
     await _whole_story(trial)
-    for exchange in trial.exchanges:
-        for where, value in _members(exchange.came):
-            if where in ARTIFACTS:
-                raise NotKept(f"a message to the client has a member {where}")
-            for number, secret in enumerate(trial.control.hidden.artifacts, start=1):
-                if isinstance(value, str) and secret in value:
-                    raise NotKept(f"the member {where} has the text that is number {number} under hidden.artifacts")
+    shown = [(where, value, "member") for one in trial.exchanges for where, value in _members(one.came)]
+    shown += [(name, value, "header") for headers in trial.headers for name, value in headers.items()]
+    for where, value, what in shown:
+        for number, secret in enumerate(trial.control.hidden.artifacts, start=1):
+            if _has(where, secret) or _has(value, secret):
+                raise NotKept(f"the {what} {where} has the text that is number {number} under hidden.artifacts")
+        name = where.lower().replace("-", "_")
+        if name in ARTIFACTS or (what == "header" and any(one in name for one in ARTIFACTS)):
+            raise NotKept(f"a message to the client has a {what} {where}")
 
 
 @rule("no-approver-identity", EXPOSURE, verbs=("approve",))
@@ -41,7 +46,7 @@ async def no_approver_identity(trial: Trial) -> None:
     await _whole_story(trial)
     for exchange in trial.exchanges:
         for where, value in _members(exchange.came):
-            told = [who for who in trial.control.hidden.people if isinstance(value, str) and who in value]
+            told = [who for who in trial.control.hidden.people if _has(value, who)]
             if where == "statusMessage" and told:
                 raise NotKept(f"a statusMessage tells who decides (number {_number(trial, told[0])} of hidden.people)")
 
@@ -120,18 +125,37 @@ async def result_survives_restart(trial: Trial) -> None:
 
 
 async def _whole_story(trial: Trial) -> None:
-    """Every flow that the deployment can bring about: what stays pending, is approved, and is denied."""
-    pending = await trial.create()
-    await trial.get(pending.task_id)
-    await trial.get(await _after(trial, "approve"))
-    if trial.hands.has("deny"):
-        await trial.get(await _after(trial, "deny"))
+    """Every flow that the deployment can bring about, from the call to its end; told once in a run."""
+    if trial.shown.story is None:
+        first, heard = len(trial.exchanges), len(trial.headers)
+        pending = await trial.create()
+        await trial.get(pending.task_id)
+        for verb in ("approve", "deny", "expire", "fail"):
+            if trial.hands.has(verb):
+                await _ends(trial, verb)
+        await _ends(trial, None)
+        if trial.hands.has("revoke"):
+            handle = await trial.create()
+            await trial.do("revoke", handle)
+            await trial.decided("approve", handle)
+        if trial.hands.has("ask"):
+            await asked(trial, await trial.create())
+        trial.shown.story = tuple(trial.exchanges[first:]), tuple(trial.headers[heard:])
+        return
+    exchanges, headers = trial.shown.story
+    trial.exchanges.extend(exchanges)
+    trial.headers.extend(headers)
 
 
-async def _after(trial: Trial, verb: str) -> str:
+async def _ends(trial: Trial, verb: str | None) -> None:
+    """A call that ends by a verb, or by being cancelled."""
     handle = await trial.create()
-    await trial.decided(verb, handle)
-    return handle.task_id
+    if verb is None:
+        await trial.cancel(handle.task_id)
+        await trial.ended(handle)
+    else:
+        await trial.decided(verb, handle)
+    await trial.get(handle.task_id)
 
 
 async def _waiting(trial: Trial, task_id: str) -> Json:
@@ -150,8 +174,12 @@ def _number(trial: Trial, who: str) -> int:
     return trial.control.hidden.people.index(who) + 1
 
 
+def _has(value: Any, secret: str) -> bool:
+    return isinstance(value, str) and secret.casefold() in value.casefold()
+
+
 def _members(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
-    """Every member of a JSON value with its name, items of lists under the name of their list."""
+    """Every member of a JSON value with its name, items of lists under their list's; JSON in a text is looked into."""
     if isinstance(value, dict):
         for name, member in value.items():
             yield str(name), member
@@ -160,6 +188,9 @@ def _members(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
         for item in value:
             yield where, item
             yield from _members(item, where)
+    elif isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError, RecursionError):
+            yield from _members(json.loads(value), where)
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp_gate.conformance.model import Check, Json, NotApplicable, NotKept, NotRun
-from mcp_gate.conformance.trial import TERMINAL, Handle, Trial, brief, rule, task_of
+from mcp_gate.conformance.trial import TERMINAL, Handle, Trial, brief, is_refusal, rule, task_of
 from mcp_gate.conformance.wire import Wire
 
 GROUP: Final = "input"
@@ -15,28 +15,30 @@ EXAMPLES: Final[Mapping[str, Any]] = {"string": "conformance", "integer": 1, "nu
 async def input_through_the_task(trial: Trial) -> None:
     """The question shows on `tasks/get`, is answered by `tasks/update`, and the task goes on."""
     handle = await trial.create()
-    asked = await _asked(trial, handle)
-    requests = asked.get("inputRequests")
+    shown = await asked(trial, handle)
+    requests = shown.get("inputRequests")
     if not isinstance(requests, dict) or not requests or not all(_is_request(one) for one in requests.values()):
         raise NotKept("a task that is input_required has no inputRequests with a method and params each")
     answer = await trial.update(handle.task_id, answers(trial, requests))
-    if "error" in answer:
+    if is_refusal(answer):
         raise NotKept(f"tasks/update with answers to every question was refused: {brief(answer)}")
-    await trial.until(
+    state = await trial.until(
         handle.task_id,
         lambda state: (
             state.get("status") != "input_required" or not set(state.get("inputRequests", {})) & set(requests)
         ),
         "going on after its questions were answered",
     )
+    if state.get("status") in {"failed", "cancelled"}:
+        raise NotKept(f"the task whose questions were answered is {state.get('status')!r}, and does not go on")
 
 
 @rule("update-is-acknowledged", GROUP, verbs=("ask",))
 async def update_is_acknowledged(trial: Trial) -> None:
     """`tasks/update` is answered with an empty complete result."""
     handle = await trial.create()
-    asked = await _asked(trial, handle)
-    answer = await trial.update(handle.task_id, answers(trial, _requests(asked)))
+    shown = await asked(trial, handle)
+    answer = await trial.update(handle.task_id, answers(trial, questions_of(shown)))
     result = answer.get("result")
     if not isinstance(result, dict):
         raise NotRun(f"tasks/update was answered with {brief(answer)}")
@@ -48,7 +50,7 @@ async def update_is_acknowledged(trial: Trial) -> None:
 async def input_keys_are_validated(trial: Trial) -> None:
     """An answer to a question that was not asked answers nothing."""
     handle = await trial.create()
-    requests = _requests(await _asked(trial, handle))
+    requests = questions_of(await asked(trial, handle))
     await trial.update(handle.task_id, {"not-asked": {"action": "accept", "content": {}}})
     await trial.settle()
     state = await trial.get(handle.task_id)
@@ -59,7 +61,7 @@ async def input_keys_are_validated(trial: Trial) -> None:
 @rule("input-is-not-elicited-apart", GROUP, verbs=("ask",))
 async def input_is_not_elicited_apart(trial: Trial) -> None:
     """No request of the server's own reaches the client beside the task."""
-    await _asked(trial, await trial.create())
+    await asked(trial, await trial.create())
     for exchange in trial.exchanges:
         came = exchange.came if isinstance(exchange.came, list) else [exchange.came]
         apart = [one for one in came if isinstance(one, dict) and "method" in one and "id" in one]
@@ -72,6 +74,8 @@ async def input_before_submission(trial: Trial) -> None:
     """The call is answered with questions and no task; the same call with the answers becomes the task."""
     marker = trial.new_marker()
     result = await _questions(trial, marker)
+    if result.get("resultType") != "input_required":
+        raise NotKept(f"the resultType of an answer with questions is {result.get('resultType')!r}")
     if "taskId" in result:
         raise NotKept("one answer carries both input_required and a task")
     again = await _retried(trial, marker, result)
@@ -83,13 +87,16 @@ async def input_before_submission(trial: Trial) -> None:
 async def input_retry_must_match(trial: Trial) -> None:
     """The answers belong to the call that was asked, by its arguments and its caller."""
     marker = trial.new_marker()
+    if task_of(await _retried(trial, marker, await _questions(trial, marker))) is None:
+        raise NotRun("the answers of the very call that was asked are not taken either")
+    marker = trial.new_marker()
     result = await _questions(trial, marker)
     changed = await _retried(trial, trial.new_marker(), result)
-    if "error" not in changed:
+    if not is_refusal(changed):
         raise NotKept("the requestState of one call was accepted for another: its arguments differed")
     if trial.other is not None:
-        foreign = await _retried(trial, marker, result, wire=trial.other)
-        if "error" not in foreign:
+        other = await trial.someone_else()
+        if not is_refusal(await _retried(trial, marker, result, wire=other)):
             raise NotKept("the requestState of one caller was accepted from another")
 
 
@@ -117,7 +124,12 @@ def _example(schema: Any) -> Any:
     return EXAMPLES.get(str(schema.get("type")), "conformance")
 
 
-async def _asked(trial: Trial, handle: Handle) -> Json:
+async def asked(trial: Trial, handle: Handle) -> Json:
+    """The task once it asks its client for something.
+
+    Raises:
+        NotRun: It never did.
+    """
     await trial.do("ask", handle)
     state = await trial.until(
         handle.task_id, lambda state: state.get("status") in {"input_required", *TERMINAL}, "input_required"
@@ -127,7 +139,12 @@ async def _asked(trial: Trial, handle: Handle) -> Json:
     return state
 
 
-def _requests(state: Json) -> Json:
+def questions_of(state: Json) -> Json:
+    """What it asks.
+
+    Raises:
+        NotRun: Nothing.
+    """
     requests = state.get("inputRequests")
     if not isinstance(requests, dict) or not requests:
         raise NotRun("the task that is input_required has no inputRequests")
@@ -143,8 +160,6 @@ async def _questions(trial: Trial, marker: str) -> Json:
     result = answer.get("result")
     if not isinstance(result, dict) or not isinstance(result.get("inputRequests"), dict):
         raise NotApplicable(f"the call before is not answered with questions: {brief(answer)}")
-    if result.get("resultType") != "input_required":
-        raise NotKept(f"the resultType of an answer with questions is {result.get('resultType')!r}")
     return result
 
 

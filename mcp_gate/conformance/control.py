@@ -71,8 +71,9 @@ class Phrases(Part):
 
     ran: str = r"\b(ran|run|executed|invoked|carried out|performed|completed|succeeded)\b"
     not_run: str = (
-        r"\b(not|never)\s+(been\s+)?(run|ran|executed?|invoked?|carried out|performed?|called)\b"
-        r"|n['’]t\s+(run|execute|executed|performed|called)\b|without (running|executing)|no side effect"
+        r"(\bnot|\bnever|n['’]t)(,?\s+(yet|ever|be|been|being|and|will|would|was|has|have|not))*,?\s+"
+        r"(run|ran|executed?|invoked?|carried out|performed?|called)\b"
+        r"|\bnothing (was|has been) (run|executed|carried out)\b|without (running|executing)|no side effect"
     )
     unknown: str = (
         r"\b(may|might|could) (have|or may not have)|\bunknown\b|(cannot|could not|not) be (determined|known)"

@@ -6,16 +6,18 @@ Whatever a server or a deployment does, there is an outcome for every check, in 
 import itertools
 import secrets
 import shlex
-import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import anyio
 
+from blackbox_kit.causes import cause_of
 from blackbox_kit.judging import judged, without_secrets
+from blackbox_kit.processes import ran
+from blackbox_kit.redaction import note
 from mcp_gate.conformance.checks_capability import declared
 from mcp_gate.conformance.client_server import TOOL, Script, scripted
 from mcp_gate.conformance.control import Hands
@@ -28,12 +30,13 @@ from mcp_gate.conformance.model import (
     Verdict,
 )
 from mcp_gate.conformance.transports import NoAnswer, Nowhere, Transport, http_transport, stdio_transport
-from mcp_gate.conformance.trial import Trial, brief
+from mcp_gate.conformance.trial import Shown, Trial, brief
 from mcp_gate.conformance.wire import APPROVAL, TASKS, Wire
 
 Progress = Callable[[Outcome], None]
 PlayClient = Callable[[Script], Awaitable[None]]
 MARKER_BYTES: Final = 5
+BARRED: Final = frozenset({401, 403})
 
 
 class Subject(Protocol):
@@ -114,12 +117,13 @@ class Run:
     anyway: bool = False
     clock: Callable[[], float] = time.monotonic
     new_marker: Callable[[], str] = lambda: "m" + secrets.token_hex(MARKER_BYTES)
+    shown: Shown = field(default_factory=Shown)
 
     async def all(self, checks: Sequence[Check], progress: Progress) -> tuple[Outcome, ...]:
         """The outcome of every check, in order.
 
         Raises:
-            Unreachable: The server never answered anything.
+            Unreachable: The server never answered anything, or refuses everything.
         """
         outcomes: list[Outcome] = []
 
@@ -149,25 +153,46 @@ class Run:
                 async with subject.open(self.tokens[1]) as other:
                     await self._each(checks, reading, keep, Lines(transport, other, ids))
         except NoAnswer as error:
-            raise Unreachable(str(error)) from None
+            raise Unreachable(note(str(error), self._hidden())) from None
 
     async def _each(self, checks: Sequence[Check], reading: Reading, keep: Progress, lines: Lines) -> None:
         for check in checks:
             reason = self._reason_to_skip(check, reading)
             if reason is not None:
-                keep(Outcome(check, Verdict.SKIPPED, reason))
+                keep(without_secrets(Outcome(check, Verdict.SKIPPED, reason), self._hidden()))
             else:
                 keep(await self._one(check, lines))
 
     async def _read(self, transport: Transport, ids: "itertools.count[int]") -> Reading:
         wire = Wire(transport, note=lambda _: None, seconds=self.hands.control.seconds.request, ids=ids)
-        answer = (await wire.request("server/discover", {})).answer
-        found = frozenset(declared(answer))
+        reply = await wire.request("server/discover", {})
+        answer, found = reply.answer, frozenset(declared(reply.answer))
         if not isinstance(answer.get("result"), dict):
-            return Reading(found, f"the server does not speak 2026-07-28: server/discover gave {brief(answer)}")
+            http = "" if reply.status is None else f"HTTP {reply.status} with "
+            gave = f"server/discover gave {http}{brief(answer)}"
+            if reply.status in BARRED:
+                raise NoAnswer(gave)
+            if not self.anyway:
+                await self._of_the_handshake_era(wire, gave)
+            return Reading(found, f"the server does not speak 2026-07-28: {gave}")
         if not found & {TASKS, APPROVAL}:
             return Reading(found, f"the server declares neither {TASKS} nor {APPROVAL}")
         return Reading(found, None)
+
+    async def _of_the_handshake_era(self, wire: Wire, gave: str) -> None:
+        """See that the server takes clients of the handshake era at least.
+
+        Raises:
+            NoAnswer: It refuses these as well; there is nothing to test.
+        """
+        try:
+            await wire.shake_hands()
+        except NoAnswer as error:
+            raise NoAnswer(f"{gave}, and of the handshake era: {error}") from None
+
+    def _hidden(self) -> set[str]:
+        hidden = self.hands.control.hidden
+        return {*(token for token in self.tokens if token), *hidden.artifacts, *hidden.people}
 
     def _reason_to_skip(self, check: Check, reading: Reading) -> str | None:
         if check.always:
@@ -183,15 +208,20 @@ class Run:
     async def _one(self, check: Check, lines: Lines) -> Outcome:
         exchanges: list[Exchange] = []
         seconds, trial = self.hands.control.seconds, self._trial(exchanges, lines)
-        outcome = await judged(check, lambda: check.run(trial), exchanges, seconds=seconds.check, clock=self.clock)
-        with anyio.move_on_after(seconds.request):
-            await trial.clean()
-        hidden = {token for token in self.tokens if token} | set(self.hands.control.hidden.artifacts)
-        return without_secrets(outcome, hidden)
+        try:
+            outcome = await judged(check, lambda: check.run(trial), exchanges, seconds=seconds.check, clock=self.clock)
+        finally:
+            # Whoever interrupts a run does not want what it has open to wait for a decision.
+            with anyio.move_on_after(seconds.request, shield=True):
+                await trial.clean()
+        return without_secrets(outcome, self._hidden())
 
     def _trial(self, exchanges: list[Exchange], lines: Lines) -> Trial:
+        headers: list[Mapping[str, str]] = []
+
         def wire(transport: Transport) -> Wire:
-            return Wire(transport, note=exchanges.append, seconds=self.hands.control.seconds.request, ids=lines.ids)
+            seconds = self.hands.control.seconds.request
+            return Wire(transport, note=exchanges.append, seconds=seconds, ids=lines.ids, heard=headers.append)
 
         @asynccontextmanager
         async def another() -> AsyncIterator[Wire]:
@@ -208,6 +238,8 @@ class Run:
             client=self.client,
             open_another=another,
             exchanges=exchanges,
+            headers=headers,
+            shown=self.shown,
         )
 
 
@@ -219,16 +251,10 @@ def client_player(command: str, *, seconds: float) -> PlayClient:
             parts = [part.replace("{url}", url).replace("{tool}", TOOL) for part in shlex.split(command)]
             try:
                 with anyio.fail_after(seconds):
-                    await anyio.run_process(
-                        parts,
-                        check=False,
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.DEVNULL,
-                        stderr=subprocess.DEVNULL,
-                    )
+                    await ran(parts)
             except TimeoutError:
                 raise NotRun(f"the client did not end within {seconds:g} s") from None
             except OSError as error:
-                raise NotRun(f"the client cannot be run ({type(error).__name__})") from None
+                raise NotRun(f"the client cannot be run: {cause_of(error)}") from None
 
     return play

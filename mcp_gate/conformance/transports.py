@@ -5,25 +5,38 @@ Nothing is validated here, and nothing raises but `NoAnswer`: what a broken serv
 
 import json
 import os
-import signal
 import subprocess
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.abc
 import httpx2
 
+from blackbox_kit.causes import cause_of
+from blackbox_kit.processes import killed
 from mcp_gate.conformance.model import Json
 
 LONGEST_ANSWER: Final = 16_000_000
+MOST_MESSAGES: Final = 10_000
+DEEPEST: Final = 100
+CUT_SECONDS: Final = 1.0
 GONE: Final = "the server's process has ended"
 
 
 class NoAnswer(Exception):
-    """No JSON-RPC answer came; the text says what did."""
+    """No JSON-RPC answer came; the text says what did, `status` the HTTP status, if there was one."""
+
+    def __init__(self, text: str, *, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+FAILURES: Final = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, OverflowError, ExceptionGroup)
+Restarter = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +66,12 @@ class Transport(Protocol):
             NoAnswer: It could not be sent.
         """
 
-    async def restart(self) -> bool:
-        """Kill and start the server, where that is in the transport's hands; False where it is not."""
+    async def restart(self, by: Restarter | None) -> bool | None:
+        """Have the server killed and started again; None where nothing can, False where it was not seen to be killed.
+
+        Raises:
+            NoAnswer: There was no connection to see it by.
+        """
 
 
 class HttpTransport:
@@ -74,16 +91,16 @@ class HttpTransport:
                 ) as response:
                     async for one in _messages(response):
                         read.append(one)
-                        if one.get("id") == message.get("id") and "method" not in one:
+                        if (_is(one.get("id"), message.get("id")) and "method" not in one) or len(read) > MOST_MESSAGES:
                             break
                     status, got = response.status_code, dict(response.headers)
         except TimeoutError:
             raise NoAnswer(f"nothing came within {seconds:g} s") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            raise NoAnswer(f"the exchange failed ({type(error).__name__})") from None
+        except FAILURES as error:
+            raise NoAnswer(f"the exchange with {self._url} failed: {cause_of(error)}") from None
         answer = _answer(read, message.get("id"))
         if answer is None:
-            raise NoAnswer(f"HTTP {status} without a JSON-RPC answer")
+            raise NoAnswer(f"HTTP {status} without a JSON-RPC answer", status=status)
         return Reply(answer, tuple(one for one in read if one is not answer), status, got)
 
     async def tell(self, message: Json, *, headers: Mapping[str, str], seconds: float) -> None:
@@ -91,12 +108,35 @@ class HttpTransport:
         try:
             with anyio.fail_after(seconds):
                 await self._http.post(self._url, json=message, headers={**_ACCEPT, **headers})
-        except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            raise NoAnswer(f"the notification could not be sent ({type(error).__name__})") from None
+        except (TimeoutError, *FAILURES) as error:
+            raise NoAnswer(f"the notification could not be sent: {cause_of(error)}") from None
 
-    async def restart(self) -> bool:
-        """Somebody else runs the server."""
-        return False
+    async def restart(self, by: Restarter | None) -> bool | None:
+        """Somebody else runs the server; a process that is killed cuts the connections that it has."""
+        if by is None:
+            return None
+        place = urlsplit(self._url)
+        port = place.port or (443 if place.scheme == "https" else 80)
+        try:
+            with anyio.fail_after(CUT_SECONDS * 10):
+                line = await anyio.connect_tcp(place.hostname or "", port)
+        except (TimeoutError, *FAILURES) as error:
+            raise NoAnswer(f"no connection to {self._url} before the restart: {cause_of(error)}") from None
+        try:
+            await by()
+            return await _is_cut(line)
+        finally:
+            await anyio.aclose_forcefully(line)
+
+
+async def _is_cut(line: anyio.abc.SocketStream) -> bool:
+    with anyio.move_on_after(CUT_SECONDS):
+        try:
+            while True:
+                await line.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError, OSError):
+            return True
+    return False
 
 
 _ACCEPT: Final = {"accept": "application/json, text/event-stream"}
@@ -129,12 +169,29 @@ def _parsed(raw: bytes) -> Json | None:
         value = json.loads(raw)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict) and _is_shallow(value, DEEPEST) else None
+
+
+def _is_shallow(value: Any, levels: int) -> bool:
+    """Whether it is nested no deeper than anything that is meant, so that whoever walks through it comes back."""
+    if isinstance(value, dict | list):
+        below = value.values() if isinstance(value, dict) else value
+        return levels > 0 and all(_is_shallow(one, levels - 1) for one in below)
+    return True
+
+
+def _is(id_: object, wanted: object) -> bool:
+    """Whether two ids are one; 1, 1.0 and true are three."""
+    return type(id_) is type(wanted) and id_ == wanted
 
 
 def _answer(read: Sequence[Json], id_: object) -> Json | None:
+    """The first that is the answer to this id; an error that names no id is one if it is an error of JSON-RPC."""
     for one in read:
-        if "method" not in one and ("result" in one or "error" in one) and one.get("id") in {id_, None}:
+        if "method" in one or not ("result" in one or "error" in one):
+            continue
+        error = one.get("error")
+        if _is(one.get("id"), id_) or (one.get("id") is None and isinstance(error, dict) and "code" in error):
             return one
     return None
 
@@ -162,7 +219,7 @@ class StdioTransport:
                 self._command, stderr=subprocess.DEVNULL, start_new_session=os.name == "posix"
             )
         except OSError as error:
-            raise NoAnswer(f"the server cannot be started ({type(error).__name__})") from None
+            raise NoAnswer(f"the server cannot be started: {cause_of(error)}") from None
         self._ended = anyio.Event()
         self._group.start_soon(self._read, self._process, self._ended)
 
@@ -171,19 +228,15 @@ class StdioTransport:
         process, self._process = self._process, None
         if process is None:
             return
-        with suppress(ProcessLookupError, PermissionError):
-            if os.name == "posix":
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
+        await killed(process)
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
-            await process.wait()
             await self._ended.wait()
         with anyio.CancelScope(shield=True):
             await process.aclose()
 
-    async def restart(self) -> bool:
-        """Kill it as a crash would, and start it again."""
+    async def restart(self, by: Restarter | None) -> bool | None:
+        """Kill it as a crash would, and start it again; nobody else has to, and nobody else is believed."""
+        del by
         await self.stop()
         await self.start()
         return True
@@ -236,11 +289,12 @@ class StdioTransport:
         one = _parsed(line)
         if one is None:
             return
-        came = self._waiting.get(one.get("id")) if "method" not in one else None
-        if came is None:
+        asked = [id_ for id_ in self._waiting if _is(one.get("id"), id_)] if "method" not in one else []
+        if not asked:
             self._unasked.append(one)
             return
-        self._answers[one["id"]] = one
+        came = self._waiting[asked[0]]
+        self._answers[asked[0]] = one
         came.set()
 
 
@@ -257,9 +311,10 @@ class Nowhere:
         del message, headers, seconds
         raise NoAnswer("no server was given")
 
-    async def restart(self) -> bool:
+    async def restart(self, by: Restarter | None) -> bool | None:
         """There is nothing to start."""
-        return False
+        del by
+        return None
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import anyio
 
+from blackbox_kit.hands import Declined
 from mcp_gate.conformance.client_server import Script
 from mcp_gate.conformance.control import Control, Hands
 from mcp_gate.conformance.model import Check, Exchange, Json, Level, NotApplicable, NotRun
@@ -33,6 +34,14 @@ class Handle:
 
 
 @dataclass(slots=True)
+class Shown:
+    """What a run has seen to work, so that no check has to see it again; the longest story, as it was told."""
+
+    works: set[str] = field(default_factory=set)
+    story: tuple[tuple[Exchange, ...], tuple[Mapping[str, str], ...]] | None = None
+
+
+@dataclass(slots=True)
 class Trial:
     """The surroundings of one check."""
 
@@ -44,6 +53,8 @@ class Trial:
     open_another: Callable[[], AbstractAsyncContextManager[Wire]] | None = None
     exchanges: list[Exchange] = field(default_factory=list)
     made: list[tuple[Wire, str]] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
+    shown: Shown = field(default_factory=Shown)
 
     @property
     def control(self) -> Control:
@@ -116,6 +127,17 @@ class Trial:
         """The answer to `tasks/cancel`."""
         return (await self.reply("tasks/cancel", {"taskId": task_id}, wire=wire)).answer
 
+    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """A notification.
+
+        Raises:
+            NotRun: It could not be sent.
+        """
+        try:
+            await self.wire.notify(method, params)
+        except NoAnswer as error:
+            raise NotRun(f"{method}: {error}") from None
+
     # ---- waiting ----
 
     async def until(self, task_id: str, is_there: Callable[[Json], bool], what: str) -> Json:
@@ -153,11 +175,15 @@ class Trial:
         return await self.hands.do(verb, marker=handle.marker, task=handle.task_id, tool=handle.tool)
 
     async def do_late(self, verb: str, handle: Handle) -> None:
-        """The same after the end, when a deployment may well refuse."""
+        """The same after the end, when a deployment may well say no.
+
+        Raises:
+            NotRun: It could not be asked, or had no end.
+        """
         if self.hands.has(verb):
             try:
                 await self.do(verb, handle)
-            except NotRun:
+            except Declined:
                 return
 
     async def decided(self, verb: str, handle: Handle) -> Json:
@@ -167,33 +193,73 @@ class Trial:
 
     async def count(self, handle: Handle) -> int | None:
         """How often the tool was carried out for this call; None where the deployment cannot tell."""
-        if not self.hands.has("count"):
+        return await self.count_of("gated", handle.marker, handle) if self.hands.has("count") else None
+
+    async def count_of(self, name: str, marker: str, handle: Handle | None = None) -> int | None:
+        """The same of a call that became no task; None also where no marker tells it from others."""
+        call = self.control.calls[name]
+        if not self.hands.has("count") or (handle is None and call.marked(marker) == call.arguments):
             return None
-        said = await self.do("count", handle)
+        tool, task = (call.tool, "") if handle is None else (handle.tool, handle.task_id)
+        said = await self.hands.do("count", marker=marker, task=task, tool=tool)
         try:
             return int(said.strip().splitlines()[-1])
         except (ValueError, IndexError):
             raise NotRun("control: count did not print a number") from None
 
-    async def restart(self) -> None:
-        """Kill the server and start it again, by the verb or by the transport.
+    async def executable(self) -> None:
+        """See once that an approval has the gated call carried out, and counted: or what does not happen shows nothing.
 
         Raises:
-            NotApplicable: Neither can.
+            NotRun: It has not.
         """
-        if self.hands.has("restart"):
-            await self.hands.do("restart", marker="", task="", tool="")
-        elif not await self.wire.transport.restart():
-            raise NotApplicable("the control file has no verb restart")
+        if "approve" in self.shown.works or not self.hands.has("approve"):
+            return
+        handle = await self.create()
+        state = await self.decided("approve", handle)
+        if state.get("status") != "completed":
+            raise NotRun(f"approve had no call carried out: the task ended as {state.get('status')!r}")
+        if await self.count(handle) == 0:
+            raise NotRun("control: count tells of no execution of a call that was approved and completed")
+        self.shown.works.add("approve")
 
-    def someone_else(self) -> Wire:
-        """The other principal's client.
+    async def restart(self) -> None:
+        """Have the server killed and started again.
+
+        Raises:
+            NotApplicable: Neither the verb nor the transport can.
+            NotRun: It was not seen to be killed.
+        """
+
+        async def by() -> None:
+            await self.hands.do("restart", marker="", task="", tool="")
+
+        try:
+            seen = await self.wire.transport.restart(by if self.hands.has("restart") else None)
+        except NoAnswer as error:
+            raise NotRun(str(error)) from None
+        if seen is None:
+            raise NotApplicable("the control file has no verb restart")
+        if not seen:
+            why = "the server was not killed, or something before it keeps connections, which the suite cannot tell"
+            raise NotRun(f"a connection from before the verb restart is still open after it: {why}")
+
+    async def someone_else(self) -> Wire:
+        """The other principal's client, once it was seen to do something of its own.
 
         Raises:
             NotApplicable: There is none.
+            NotRun: It can do nothing, so that no refusal of it shows anything.
         """
         if self.other is None:
             raise NotApplicable("there is no token of a second principal (tokens.second)")
+        if "second" not in self.shown.works:
+            try:
+                handle = await self.create(wire=self.other)
+                await self.get(handle.task_id, wire=self.other)
+            except NotRun as error:
+                raise NotRun(f"the second principal cannot do anything of its own: {error}") from None
+            self.shown.works.add("second")
         return self.other
 
     async def clean(self) -> None:
@@ -264,11 +330,30 @@ def text_of(result: Json) -> str:
     )
 
 
+def is_refusal(answer: Json) -> bool:
+    """Whether it is an error and no result.
+
+    Raises:
+        NotRun: It is neither.
+    """
+    if isinstance(answer.get("result"), dict):
+        return False
+    if not isinstance(answer.get("error"), dict):
+        raise NotRun(f"what came is neither a result nor an error: {brief(answer)}")
+    return True
+
+
+def has_run(answer: Json) -> bool:
+    """Whether an answer is the result of a tool that was carried out."""
+    result = answer.get("result")
+    is_final = isinstance(result, dict) and result.get("resultType") in {"complete", None} and "content" in result
+    return is_final and isinstance(result, dict) and result.get("isError") is not True
+
+
 def brief(answer: Json) -> str:
-    """An answer in few words."""
+    """An answer without what does not matter; it is cut where nothing secret is left in it."""
     if isinstance(error := answer.get("error"), dict):
-        return f"error {error.get('code')}: {str(error.get('message'))[:120]}"
+        return f"error {error.get('code')}: {error.get('message')}"
     result = answer.get("result")
     shown = {name: member for name, member in result.items() if name != "_meta"} if isinstance(result, dict) else answer
-    text = json.dumps(shown, default=str)
-    return text if len(text) <= 200 else text[:200] + "…"
+    return json.dumps(shown, ensure_ascii=False, default=str)

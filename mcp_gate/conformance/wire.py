@@ -20,6 +20,11 @@ CAPABLE: Final[Json] = {"elicitation": {"form": {}}, "extensions": {TASKS: {}}}
 INCAPABLE: Final[Json] = {"elicitation": {"form": {}}}
 
 Note = Callable[[Exchange], None]
+Heard = Callable[[Mapping[str, str]], None]
+
+
+class Refused(NoAnswer):
+    """What came is an error of JSON-RPC."""
 
 
 class Wire:
@@ -32,11 +37,13 @@ class Wire:
         note: Note,
         seconds: float,
         ids: "itertools.count[int]",
+        heard: Heard = lambda _: None,
     ) -> None:
         self.transport = transport
         self._note = note
         self._seconds = seconds
         self._ids = ids
+        self._heard = heard
 
     async def request(self, method: str, params: Mapping[str, Any], *, tasks: bool = True) -> Reply:
         """A request of the present protocol; with `tasks` it declares the tasks extension.
@@ -70,6 +77,7 @@ class Wire:
             raise
         shown: Any = reply.answer if not reply.before else [*reply.before, reply.answer]
         self._kept(message, shown)
+        self._heard(reply.headers)
         return reply
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
@@ -87,13 +95,14 @@ class Wire:
         """Begin a session of the handshake era, tasks declared; the headers that belong to it.
 
         Raises:
-            NoAnswer: The server does not know that era, or did not answer.
+            Refused: The server does not take clients of that era.
+            NoAnswer: It did not answer.
         """
         asked = {"protocolVersion": HANDSHAKE, "capabilities": CAPABLE, "clientInfo": CLIENT}
         reply = await self.raw("initialize", asked, headers={})
         result = reply.answer.get("result")
         if not isinstance(result, dict):
-            raise NoAnswer("initialize was refused")
+            raise Refused("initialize was refused")
         headers = {"mcp-protocol-version": str(result.get("protocolVersion", HANDSHAKE))}
         if (session := reply.headers.get("mcp-session-id")) is not None:
             headers["mcp-session-id"] = session

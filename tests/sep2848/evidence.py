@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mcp_gate.conformance.catalogue import CHECKS
 from mcp_gate.conformance.rules import traceability
-from tests.sep2848.faults import FAULTS
+from tests.sep2848.family import FAULTS
 
 EVIDENCE: Final = Path(__file__).parents[2] / "docs" / "evidence" / "sep-2848.json"
 

@@ -42,6 +42,7 @@ class PlainGate:
         self.tasks: dict[str, Json] = {}
         self.ran: list[str] = []
         self.revoked: set[str] = set()
+        self.restarts = 0
         self.states: dict[str, tuple[str, str, Json]] = {}
         self.calling = 0
         self.lock = anyio.Lock()
@@ -60,6 +61,10 @@ class PlainGate:
             return [{"jsonrpc": "2.0", "id": message["id"], "error": refusal.body}]
         sent = {"jsonrpc": "2.0", "id": message["id"], "result": copy.deepcopy(result)}
         return [*self.beside(method, result), sent]
+
+    def headers(self) -> dict[str, str]:
+        """What stands in the head of an answer."""
+        return {}
 
     def beside(self, method: str, result: Json) -> list[Json]:
         """What is sent beside an answer."""
@@ -331,4 +336,5 @@ class PlainGate:
 
     def restart(self) -> None:
         """What was not on the disk is gone."""
+        self.restarts += 1
         self.states.clear()

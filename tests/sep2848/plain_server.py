@@ -38,6 +38,8 @@ def app(gate: PlainGate) -> Starlette:
         verb, marker = request.path_params["verb"], request.query_params.get("marker", "")
         if verb == "restart":
             gate.restart()
+            if (served := getattr(request.app.state, "served", None)) is not None:
+                served.cut()
             return PlainTextResponse("")
         return PlainTextResponse(str(getattr(gate, verb)(marker)))
 

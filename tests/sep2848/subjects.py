@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from mcp_gate.conformance.control import Control, Hands
-from mcp_gate.conformance.transports import NoAnswer, Reply, Transport
+from mcp_gate.conformance.transports import NoAnswer, Reply, Restarter, Transport
 from tests.sep2848.plain_gate import Json, PlainGate
 
 TRANSFER: Json = {"to": "acct-1", "amount": 7, "memo": "{marker}", "owner": "ada"}
 CALLS: Json = {
     "gated": {"tool": "transfer", "arguments": TRANSFER},
     "permitted": {"tool": "free"},
-    "denied": {"tool": "forbidden"},
+    "denied": {"tool": "forbidden", "arguments": {"memo": "{marker}"}},
     "failing": {"tool": "fails", "arguments": TRANSFER},
     "lost": {"tool": "vanishes", "arguments": TRANSFER},
     "before": {"tool": "asks", "arguments": TRANSFER},
@@ -64,14 +64,18 @@ class PlainTransport:
         del headers, seconds
         sent = await self.gate.answer(json.loads(json.dumps(message)), principal=self.principal)
         *before, answer = json.loads(json.dumps(sent))
-        return Reply(answer, tuple(before), 200, {})
+        return Reply(answer, tuple(before), 200, self.gate.headers())
 
     async def tell(self, message: Json, *, headers: Mapping[str, str], seconds: float) -> None:
         del headers, seconds
         await self.gate.answer(json.loads(json.dumps(message)), principal=self.principal)
 
-    async def restart(self) -> bool:
-        return False
+    async def restart(self, by: Restarter | None) -> bool | None:
+        if by is None:
+            return None
+        before = self.gate.restarts
+        await by()
+        return self.gate.restarts > before
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pytest
 from starlette.applications import Starlette
 
 from mcp_gate.conformance.catalogue import CHECKS
-from tests.gate.live import serving
+from tests.gate.live import served, serving
 from tests.sep2848.faults import HasNoDisposition, OpensASecondTask
 from tests.sep2848.plain_gate import PlainGate
 from tests.sep2848.plain_server import absurd, app, babbling, control_file, silent
@@ -39,9 +39,10 @@ async def conformance(*arguments: str, folder: Path) -> Said:
 
 async def against(subject: Starlette, folder: Path, *arguments: str) -> Said:
     """The command against an application, with the plain control file."""
-    async with serving(subject) as base:
-        control = control_file(folder, base)
-        return await conformance("--url", f"{base}/mcp", "--control", str(control), *arguments, folder=folder)
+    async with served(subject) as front, serving(subject) as hands:
+        subject.state.served = front
+        control = control_file(folder, hands)
+        return await conformance("--url", f"{front.base}/mcp", "--control", str(control), *arguments, folder=folder)
 
 
 async def test_a_correct_server_passes_over_http_and_every_report_says_so(tmp_path: Path) -> None:

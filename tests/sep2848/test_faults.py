@@ -8,7 +8,7 @@ import pytest
 from mcp_gate.conformance.catalogue import CHECKS
 from mcp_gate.conformance.model import Outcome, Verdict
 from mcp_gate.conformance.running import Run
-from tests.sep2848.faults import FAULTS, Broken
+from tests.sep2848.family import FAULTS, Broken
 from tests.sep2848.plain_gate import PlainGate
 from tests.sep2848.subjects import PlainHands, PlainSubject, control
 
