@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp_gate.conformance.model import Check, Json, NotApplicable, NotKept, NotRun
-from mcp_gate.conformance.trial import TERMINAL, Handle, Trial, brief, is_refusal, rule, task_of
+from mcp_gate.conformance.trial import TERMINAL, Handle, Trial, brief, has_run, is_refusal, rule, task_of
 from mcp_gate.conformance.wire import Wire
 
 GROUP: Final = "input"
@@ -92,11 +92,11 @@ async def input_retry_must_match(trial: Trial) -> None:
     marker = trial.new_marker()
     result = await _questions(trial, marker)
     changed = await _retried(trial, trial.new_marker(), result)
-    if not is_refusal(changed):
+    if _is_taken(changed):
         raise NotKept("the requestState of one call was accepted for another: its arguments differed")
     if trial.other is not None:
         other = await trial.someone_else()
-        if not is_refusal(await _retried(trial, marker, result, wire=other)):
+        if _is_taken(await _retried(trial, marker, result, wire=other)):
             raise NotKept("the requestState of one caller was accepted from another")
 
 
@@ -161,6 +161,11 @@ async def _questions(trial: Trial, marker: str) -> Json:
     if not isinstance(result, dict) or not isinstance(result.get("inputRequests"), dict):
         raise NotApplicable(f"the call before is not answered with questions: {brief(answer)}")
     return result
+
+
+def _is_taken(answer: Json) -> bool:
+    """Whether the answers were: an error, a denial, and the same questions anew all say no."""
+    return task_of(answer) is not None or has_run(answer)
 
 
 async def _retried(trial: Trial, marker: str, asked: Json, *, wire: Wire | None = None) -> Json:

@@ -17,12 +17,12 @@ from starlette.routing import Route
 
 from tests.gate.live import serving
 from tests.patience import pause
-from tests.sep2848.plain_gate import APPROVAL, TASKS, PlainGate
+from tests.sep2848.plain_gate import APPROVAL, TASKS, Json, PlainGate
 from tests.sep2848.plain_server import app, control_file
 from tests.sep2848.test_command import ROOT, conformance
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
-DISCOVERED = {"capabilities": {"extensions": {TASKS: {}, APPROVAL: {}}}}
+DISCOVERED: Json = {"capabilities": {"extensions": {TASKS: {}, APPROVAL: {}}}}
 CLEAR = "\x1b[2J\x1b[1;32mALL PASSED\x1b[0m"
 SECRET = "tok-" + "z7" * 20
 HANGS = ["sh", "-c", "touch begun; sleep 300"]

@@ -173,3 +173,15 @@ async def test_where_nothing_counts_the_task_itself_tells_that_it_was_carried_ou
     verbs = {verb: {"run": ["nothing"]} for verb in ("approve", "deny")}
     found = await verdicts(RunsAtOnce(), "changed-tool", "handle-is-not-authority", verbs=verbs)
     assert {verdict for verdict, _ in found.values()} == {Verdict.FAIL}, found
+
+
+async def test_who_asks_anew_where_the_answers_belong_to_another_call_has_not_taken_them() -> None:
+    class AsksAnew(PlainGate):
+        def round(self, params: Json, principal: str) -> Json | None:
+            known = self.states.get(params.get("requestState", ""))
+            if known is not None and not self.is_same_call(known, (params["name"], principal, params["arguments"])):
+                params = {name: value for name, value in params.items() if name != "requestState"}
+            return super().round(params, principal)
+
+    found = await verdicts(AsksAnew(), "input-retry-must-match")
+    assert found["input-retry-must-match"] == (Verdict.PASS, "")
