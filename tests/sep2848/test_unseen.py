@@ -1,5 +1,7 @@
 """What the suite has not seen it does not call kept: callers and verbs that do nothing, servers that refuse all."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,7 +16,9 @@ from blackbox_kit.model import NotRun
 from mcp_gate.conformance.catalogue import chosen
 from mcp_gate.conformance.model import Verdict
 from mcp_gate.conformance.running import HttpSubject, Run, Subject, Unreachable
+from mcp_gate.conformance.transports import NoAnswer, stdio_transport
 from tests.gate.live import serving
+from tests.patience import pause
 from tests.sep2848.more_faults import RunsUnseen
 from tests.sep2848.plain_gate import Json, PlainGate, Refusal
 from tests.sep2848.plain_server import app
@@ -185,3 +189,45 @@ async def test_who_asks_anew_where_the_answers_belong_to_another_call_has_not_ta
 
     found = await verdicts(AsksAnew(), "input-retry-must-match")
     assert found["input-retry-must-match"] == (Verdict.PASS, "")
+
+
+@pytest.mark.parametrize(("status", "expected"), [(500, Verdict.ERROR), (400, Verdict.SKIPPED)])
+async def test_a_server_that_breaks_over_initialize_is_none_that_takes_no_old_clients(
+    status: int, expected: Verdict
+) -> None:
+    gate = PlainGate()
+
+    async def answer(request: Request) -> Response:
+        message = await request.json()
+        if message["method"] == "initialize":
+            return Response(status_code=status)
+        return JSONResponse((await gate.answer(message, principal="alice"))[-1])
+
+    async with serving(Starlette(routes=[Route("/mcp", answer, methods=["POST"])])) as base:
+        found = await verdicts(gate, "handshake-client-gets-no-task", subject=HttpSubject(f"{base}/mcp"))
+    assert found["handshake-client-gets-no-task"][0] is expected, found
+
+
+async def test_a_notification_that_cannot_be_sent_cancels_nothing_and_shows_nothing() -> None:
+    class Deaf(PlainGate):
+        def notified(self, method: str, params: Json) -> None:
+            raise NoAnswer("it is gone")
+
+    found = await verdicts(Deaf(), "notification-does-not-cancel")
+    assert found["notification-does-not-cancel"] == (Verdict.ERROR, "notifications/cancelled: it is gone")
+
+
+async def test_over_stdio_the_suite_kills_the_server_itself(tmp_path: Path) -> None:
+    book = tmp_path / "started"
+    script = f"import sys; open({str(book)!r}, 'a').write('x'); sys.stdin.read()"
+
+    async def by() -> None:
+        raise AssertionError("nobody else is asked")
+
+    with anyio.fail_after(60):
+        async with stdio_transport([sys.executable, "-c", script]) as transport:
+            while not book.exists():
+                await pause()
+            assert await transport.restart(by) is True
+            while book.read_text() != "xx":
+                await pause()
