@@ -5,6 +5,7 @@ from typing import Final
 from arap_service.conformance.checks import (
     access,
     binding,
+    binding_by_id,
     bulk,
     callbacks,
     cancellation,
@@ -15,6 +16,7 @@ from arap_service.conformance.checks import (
     order,
     reevaluation,
     revocation,
+    scope,
     status,
     submission,
 )
@@ -25,6 +27,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     *denial.CHECKS,
     *submission.CHECKS,
     *binding.CHECKS,
+    *binding_by_id.CHECKS,
     *order.CHECKS,
     *idempotency.CHECKS,
     *status.CHECKS,
@@ -34,6 +37,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     *bulk.CHECKS,
     *catalogs.CHECKS,
     *reevaluation.CHECKS,
+    *scope.CHECKS,
     *revocation.CHECKS,
 )
 GROUPS: Final[tuple[str, ...]] = tuple(dict.fromkeys(check.group for check in CHECKS))

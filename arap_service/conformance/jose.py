@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from cryptography.exceptions import InvalidSignature
@@ -10,13 +10,21 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
-from blackbox_kit.model import Json
+from blackbox_kit.model import Json, NotRun
 
 CURVES: Final = {
-    "P-256": (ec.SECP256R1(), hashes.SHA256(), 32),
-    "P-384": (ec.SECP384R1(), hashes.SHA384(), 48),
-    "P-521": (ec.SECP521R1(), hashes.SHA512(), 66),
+    "P-256": (ec.SECP256R1(), hashes.SHA256(), 32, "ES256"),
+    "P-384": (ec.SECP384R1(), hashes.SHA384(), 48, "ES384"),
+    "P-521": (ec.SECP521R1(), hashes.SHA512(), 66, "ES512"),
 }
+RSA: Final[Mapping[str, hashes.HashAlgorithm]] = {
+    f"{kind}{digest.digest_size * 8}": digest
+    for kind in ("RS", "PS")
+    for digest in (hashes.SHA256(), hashes.SHA384(), hashes.SHA512())
+}
+EDWARDS: Final = ("EdDSA", "Ed25519")
+# A secret that two share, which no published key is.
+NOBODYS: Final = ("HS256", "HS384", "HS512")
 PARTS: Final = 3
 
 
@@ -64,33 +72,47 @@ def verified(token: Any, keys: Sequence[Any]) -> tuple[Json, Json]:
 
     Raises:
         Unreadable: None does.
+        NotRun: Its algorithm is none that the suite can verify.
     """
     header, claims = read(token)
+    algorithm = header.get("alg")
+    if not isinstance(algorithm, str) or algorithm.lower() == "none" or algorithm in NOBODYS:
+        raise Unreadable(f"its alg is {algorithm!r}")
+    if algorithm not in {*(named for *_, named in CURVES.values()), *RSA, *EDWARDS}:
+        raise NotRun(f"the suite does not know signatures with {algorithm}")
     kid = header.get("kid")
     candidates = [key for key in keys if isinstance(key, dict) and (kid is None or key.get("kid") in {kid, None})]
     signed, _, signature = token.rpartition(".")
     if not candidates:
         raise Unreadable(f"no published key has the kid {kid!r}")
     for key in candidates:
-        if _verifies(key, signed.encode(), decoded(signature)):
+        if _verifies(key, algorithm, signed.encode(), decoded(signature)):
             return header, claims
     raise Unreadable("no published key verifies it")
 
 
-def _verifies(key: Json, signed: bytes, signature: bytes) -> bool:
+def _verifies(key: Json, algorithm: str, signed: bytes, signature: bytes) -> bool:
+    """Whether a key verifies it, by the algorithm that its header names and no other."""
     try:
         if key.get("kty") == "EC" and key.get("crv") in CURVES:
-            curve, digest, size = CURVES[key["crv"]]
-            if len(signature) != 2 * size:
+            curve, digest, size, named = CURVES[key["crv"]]
+            if algorithm != named or len(signature) != 2 * size:
                 return False
             public = ec.EllipticCurvePublicNumbers(_number(key["x"]), _number(key["y"]), curve).public_key()
             halves = (int.from_bytes(half, "big") for half in (signature[:size], signature[size:]))
             public.verify(encode_dss_signature(*halves), signed, ec.ECDSA(digest))
-        elif key.get("kty") == "OKP" and key.get("crv") == "Ed25519":
+        elif key.get("kty") == "OKP" and key.get("crv") == "Ed25519" and algorithm in EDWARDS:
             ed25519.Ed25519PublicKey.from_public_bytes(decoded(key["x"])).verify(signature, signed)
-        elif key.get("kty") == "RSA":
-            numbers = rsa.RSAPublicNumbers(_number(key["e"]), _number(key["n"]))
-            numbers.public_key().verify(signature, signed, padding.PKCS1v15(), hashes.SHA256())
+        elif key.get("kty") == "RSA" and algorithm in RSA:
+            digest = RSA[algorithm]
+            padded = (
+                padding.PKCS1v15()
+                if algorithm.startswith("RS")
+                else padding.PSS(padding.MGF1(digest), digest.digest_size)
+            )
+            rsa.RSAPublicNumbers(_number(key["e"]), _number(key["n"])).public_key().verify(
+                signature, signed, padded, digest
+            )
         else:
             return False
     except (InvalidSignature, ValueError, KeyError, TypeError, AttributeError, Unreadable):

@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from arap_service.conformance.wire import URN, Answer
-from blackbox_kit.model import Json, NotKept, NotRun
+from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
 
 ENDS: Final = ("approved", "denied", "expired", "cancelled", "failed", "partial")
 
@@ -44,6 +44,18 @@ def is_requestable(answer: Answer) -> bool:
     context = answer.document.get("context")
     offers = isinstance(context, dict) and isinstance(context.get("access_request"), dict)
     return answer.document.get("decision") is False and offers
+
+
+def misnamed(status_endpoint: str, task_id: str) -> str:
+    """Where the status of a task would be that does not exist.
+
+    Raises:
+        NotApplicable: Nobody can know.
+    """
+    other = task_id[:-1] + ("A" if task_id[-1] != "A" else "B")
+    if task_id not in status_endpoint:
+        raise NotApplicable("the id of a task is not in its status_endpoint")
+    return status_endpoint.replace(task_id, other)
 
 
 def shuffled(value: Json) -> bytes:

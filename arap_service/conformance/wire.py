@@ -57,14 +57,19 @@ class Answer:
 
     def shown_of(self, texts: Iterable[str]) -> str | None:
         """The first of `texts` that stands in it, however it is spelt in JSON and in whatever case."""
-        said = f"{self.text}\n{json.dumps(self.body, ensure_ascii=False, default=str)}".casefold()
-        return next((text for text in texts if text.casefold() in said), None)
+        return stands_in(f"{self.text}\n{json.dumps(self.body, ensure_ascii=False, default=str)}", texts)
 
     def brief(self) -> str:
         """Status and problem, or else the whole body: it is cut where nothing secret is left in it."""
         if self.problem is not None:
             return f"HTTP {self.status} {self.problem}"
         return f"HTTP {self.status} {json.dumps(self.body, ensure_ascii=False, default=str)}"
+
+
+def stands_in(said: str, texts: Iterable[str]) -> str | None:
+    """The first of `texts` that stands in what was said, in whatever case."""
+    folded = said.casefold()
+    return next((text for text in texts if text.casefold() in folded), None)
 
 
 class Wire:

@@ -1,11 +1,12 @@
 """Services with one fault each: what an approval permits, and what is left of one that was taken back."""
 
+import json
 from datetime import datetime
 from typing import Any, ClassVar
 
 from tests.arap_conformance.broken import Broken
 from tests.arap_conformance.plain_decisions import STATE, text
-from tests.arap_conformance.signatures import Json, Unreadable, opened, plain
+from tests.arap_conformance.signatures import Json, Unreadable, decoded, opened, plain
 
 
 class SpendsApprovals(Broken):
@@ -181,3 +182,157 @@ class CancelsWhatItRevokes(Broken):
         super().revoke(task, part)
         part["status"] = "cancelled"
         self.settle(task)
+
+
+class ById(Broken):
+    """The id of an approval alone, without its state, is believed in some way."""
+
+    def reference_denied(self, asked: Json, given: Any, client: str) -> Json | None:
+        if isinstance(given, dict) and "state" not in given and given.get("id") in self.approvals:
+            return self.denied_by_id(asked, self.approvals[given["id"]], given, client)
+        return super().reference_denied(asked, given, client)
+
+    def denied_by_id(self, asked: Json, record: Json, given: Json, client: str) -> Json | None:
+        """Why it does not count."""
+        return super().reference_denied(asked, given, client)
+
+
+class ByIdForAny(ById):
+    """By the id alone, one part of the question does not matter."""
+
+    found_by = "approval-of-another-subject"
+    ignored: ClassVar[str] = "subject"
+
+    def denied_by_id(self, asked: Json, record: Json, given: Json, client: str) -> Json | None:
+        if self.differing(asked, record["question"], record["members"]) == {self.ignored} and not record.get("wide"):
+            return None
+        return super().denied_by_id(asked, record, given, client)
+
+
+class ByIdForAnyResource(ByIdForAny):
+    found_by, ignored = "approval-of-another-resource", "resource"
+
+
+class ByIdForAnyAction(ByIdForAny):
+    found_by, ignored = "approval-of-another-action", "action"
+
+
+class ByIdInAnyContext(ByIdForAny):
+    found_by, ignored = "approval-in-another-context", "context"
+
+
+class ByIdForAnyCaller(ById):
+    found_by = "approval-of-another-caller"
+
+    def denied_by_id(self, asked: Json, record: Json, given: Json, client: str) -> Json | None:
+        return super().denied_by_id(asked, record, given, record["client"])
+
+
+class ByIdForEver(ById):
+    found_by = "expired-approval"
+
+    def denied_by_id(self, asked: Json, record: Json, given: Json, client: str) -> Json | None:
+        found = super().denied_by_id(asked, record, given, client)
+        return None if found and found["reason"] == "approval_expired" and not record.get("revoked") else found
+
+
+class ByIdInSpiteOfRevocation(ById):
+    found_by = "revoked-permits-nothing"
+
+    def denied_by_id(self, asked: Json, record: Json, given: Json, client: str) -> Json | None:
+        return super().denied_by_id(asked, record, given, client) if not record.get("revoked") else None
+
+
+class BelievesUnsignedStates(Broken):
+    """An approval that nobody gave, in a state that nobody signed."""
+
+    found_by = "forged-state"
+    algorithm: ClassVar[str] = "none"
+
+    def reference_denied(self, asked: Json, given: Any, client: str) -> Json | None:
+        if self.is_believed(given):
+            return None
+        return super().reference_denied(asked, given, client)
+
+    def is_believed(self, given: Any) -> bool:
+        state = given.get("state") if isinstance(given, dict) else None
+        if not isinstance(state, str) or given["id"] in self.approvals:
+            return False
+        return bool(json.loads(decoded(state.partition(".")[0]))["alg"] == self.algorithm)
+
+    def proved(self, given: Json) -> Json:
+        if not self.is_believed(given):
+            return super().proved(given)
+        return {"id": given["id"], "until": self.now()}
+
+
+class BelievesStatesOfAnyKey(BelievesUnsignedStates):
+    found_by, algorithm = "forged-state", "ES256"
+
+
+class ApprovesForKnownOthers(Broken):
+    """Policy knows some subjects and actions only, and an approval for one of them is good for any other."""
+
+    found_by = "approval-of-another-subject"
+    known: ClassVar[Json] = {"subject": ("ada@example.com", "bob@example.com"), "action": ("pay", "read")}
+    ignored: ClassVar[str] = "subject"
+
+    def rule(self, asked: Json) -> str:
+        subject, action = asked["subject"]["id"], asked["action"]["name"]
+        if subject not in self.known["subject"] or action not in self.known["action"]:
+            return "deny"
+        return super().rule(asked)
+
+    def is_in_scope(self, record: Json, asked: Json) -> bool:
+        member = "id" if self.ignored == "subject" else "name"
+        same = {**asked[self.ignored], member: record["question"][self.ignored][member]}
+        return super().is_in_scope(record, {**asked, self.ignored: same})
+
+
+class ApprovesForKnownActions(ApprovesForKnownOthers):
+    found_by, ignored = "approval-of-another-action", "action"
+
+
+class ApprovesUnderAnyType(Broken):
+    found_by = "approval-of-another-resource"
+
+    def is_in_scope(self, record: Json, asked: Json) -> bool:
+        same = {**asked["resource"], "type": record["question"]["resource"]["type"]}
+        is_wide = bool(record.get("wide"))
+        return super().is_in_scope(record, asked if is_wide else {**asked, "resource": same})
+
+
+class ApprovesMoreOfTheSubject(Broken):
+    found_by = "approval-of-another-subject"
+
+    def is_in_scope(self, record: Json, asked: Json) -> bool:
+        was = record["question"]["subject"]
+        same = {name: value for name, value in asked["subject"].items() if name in was}
+        return super().is_in_scope(record, {**asked, "subject": same})
+
+
+class NarrowsWiderApprovals(Broken):
+    found_by = "wider-approval-reaches-as-far"
+
+    def is_in_scope(self, record: Json, asked: Json) -> bool:
+        return super().is_in_scope({**record, "wide": False}, asked)
+
+
+class OffersTheOldDenialAgain(Broken):
+    found_by = "request-comes-with-an-offer"
+
+    def __init__(self, base: str = "https://plain.example", **more: Any) -> None:
+        super().__init__(base, **more)
+        self.tokens: list[str] = []
+
+    def decide(self, asked: Json, client: str) -> Json:
+        found = super().decide(asked, client)
+        if found.get("context", {}).get("next_action") == "request":
+            given = asked["context"]["approval"]["id"]
+            if given in self.approvals and not self.approvals[given].get("revoked"):
+                found["context"]["access_request"]["binding_token"] = self.tokens[-2]
+        return found
+
+    def binding_token(self, evaluation_id: str, record: Json) -> str:
+        self.tokens.append(super().binding_token(evaluation_id, record))
+        return self.tokens[-1]

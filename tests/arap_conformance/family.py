@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from tests.arap_conformance import broken_approvals, broken_tasks
+from tests.arap_conformance import broken_approvals, broken_binding, broken_ends, broken_tasks
 from tests.arap_conformance.broken import Broken
 
-MODULES: Final = (broken_tasks, broken_approvals)
+MODULES: Final = (broken_binding, broken_tasks, broken_ends, broken_approvals)
 
 
 def _leaves(kind: Any) -> list[Any]:

@@ -34,6 +34,8 @@ def questions() -> Json:
         "catalog": question(
             "catalog", input={"requested_access": {"justification": "Needed for the audit.", "project": "p-1"}}
         ),
+        "other_subject": question("gated") | {"subject": {"type": "user", "id": "bob@example.com"}},
+        "other_action": question("gated") | {"action": {"name": "read"}},
         "within": question("gated-too"),
         "beyond": question("gated", kind="vault"),
     }

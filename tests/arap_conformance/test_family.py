@@ -10,6 +10,7 @@ from tests.arap_conformance.broken import Broken, LosesARace
 from tests.arap_conformance.family import FAULTS
 from tests.arap_conformance.judging import judged, told
 from tests.arap_conformance.plain_decisions import EVERYTHING, Answer, Refusal
+from tests.arap_conformance.right import RIGHT, ProtectsItsExpOnly
 from tests.arap_conformance.signatures import Json
 from tests.arap_conformance.subject import PlainService, problem
 
@@ -51,6 +52,14 @@ async def test_one_fault_is_found_by_the_one_check_that_is_meant_for_it(broken: 
     outcomes = await judged(broken())
     assert set(told(outcomes, Verdict.FAIL)) == {broken.found_by} | broken.also, told(outcomes, Verdict.FAIL)
     assert set(told(outcomes, Verdict.ERROR)) == broken.hinders, told(outcomes, Verdict.ERROR)
+
+
+@pytest.mark.parametrize("right", RIGHT, ids=lambda kind: str(kind.__name__))
+async def test_what_the_draft_leaves_to_a_service_is_no_fault(right: type[PlainService]) -> None:
+    outcomes = await judged(right())
+    assert told(outcomes, Verdict.FAIL, Verdict.ERROR) == {}
+    later = {"later-end-is-refused"} if right is ProtectsItsExpOnly else set()
+    assert told(outcomes, Verdict.SKIPPED).keys() == {ONLY_WITHOUT_BULK} | later
 
 
 class Breaks(PlainService):

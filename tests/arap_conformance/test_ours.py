@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from arap_service.conformance.catalogue import CHECKS
@@ -20,8 +21,14 @@ pytestmark = pytest.mark.timeout(1200)
 ROOT = Path(__file__).parents[2]
 SURROUNDINGS = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
 PATIENCE = 1000.0
-# It listens on plain http here, and supports bulk.
-WITHOUT_OBJECT = {"arap-endpoints-are-https", "arap-unsupported-items-are-refused"}
+# It listens on plain http here, supports bulk, and takes no evaluation id alone where it has issued a token.
+WITHOUT_OBJECT = {
+    "arap-endpoints-are-https",
+    "arap-unsupported-items-are-refused",
+    "arap-id-binds-the-question",
+    "arap-id-keeps-its-end",
+}
+EARLIER_RUNS = 4
 
 
 @pytest.fixture
@@ -55,6 +62,10 @@ def command(service_url: str, tmp_path: Path) -> Iterator[str]:
 
 
 def test_our_service_passes_everything_that_has_an_object(command: str, tmp_path: Path) -> None:
+    """Its clock is some minutes ahead, as it is after other runs against the same process."""
+    verbs = json.loads((tmp_path / "control.yaml").read_text())["verbs"]
+    for _ in range(EARLIER_RUNS):
+        httpx2.post(verbs["expire"]["post"].format(task="", item=0)).raise_for_status()
     done = subprocess.run(
         ["sh", "-c", f"{command} --json found.json"],
         cwd=tmp_path,

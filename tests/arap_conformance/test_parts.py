@@ -22,6 +22,7 @@ from arap_service.conformance.instants import instant
 from arap_service.conformance.listener import Call, listening
 from arap_service.conformance.wire import Answer
 from arap_service.surroundings import utc_now
+from blackbox_kit.model import NotRun
 from examples.certification.__main__ import write_certificate
 
 BODY = json.dumps({"task": {"id": "t-1"}}).encode()
@@ -40,10 +41,12 @@ def signed(algorithm: str) -> tuple[str, dict[str, Any]]:
         edwards = ed25519.Ed25519PrivateKey.generate()
         x = jose.encoded(edwards.public_key().public_bytes_raw())
         return f"{text}.{jose.encoded(edwards.sign(text.encode()))}", {"kty": "OKP", "crv": "Ed25519", "x": x}
-    if algorithm == "RS256":
+    if algorithm[:2] in {"RS", "PS"}:
         key = rsa.generate_private_key(65537, 2048)
         public = key.public_key().public_numbers()
-        signature = key.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256())
+        digest = hashes.SHA256() if algorithm.endswith("256") else hashes.SHA512()
+        salted = padding.PSS(padding.MGF1(digest), digest.digest_size)
+        signature = key.sign(text.encode(), salted if algorithm.startswith("PS") else padding.PKCS1v15(), digest)
         return f"{text}.{jose.encoded(signature)}", {"kty": "RSA", "n": number(public.n), "e": number(public.e)}
     curve = ec.generate_private_key(ec.SECP384R1())
     point = curve.public_key().public_numbers()
@@ -53,7 +56,7 @@ def signed(algorithm: str) -> tuple[str, dict[str, Any]]:
     return f"{text}.{jose.encoded(raw)}", {"kty": "EC", "crv": "P-384", **places}
 
 
-@pytest.mark.parametrize("algorithm", ["EdDSA", "RS256", "ES384"])
+@pytest.mark.parametrize("algorithm", ["EdDSA", "RS256", "RS512", "PS256", "PS512", "ES384"])
 def test_signatures_of_every_kind_are_verified_and_only_by_their_key(algorithm: str) -> None:
     token, key = signed(algorithm)
     assert jose.verified(token, [{**key, "kid": "k"}])[1] == {"iss": "x"}
@@ -61,6 +64,24 @@ def test_signatures_of_every_kind_are_verified_and_only_by_their_key(algorithm: 
         jose.verified(jose.with_other_signature(token), [{**key, "kid": "k"}])
     with pytest.raises(jose.Unreadable, match="no published key has the kid"):
         jose.verified(token, [{**key, "kid": "other"}])
+
+
+@pytest.mark.parametrize("algorithm", ["none", "None", "HS256", None, 7, "ES384", "RS256", "EdDSA"])
+def test_a_signature_counts_only_by_the_algorithm_that_its_header_names(algorithm: Any) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    point = key.public_key().public_numbers()
+    text = f"{jose.encoded(json.dumps({'alg': algorithm}).encode())}.{jose.encoded(b'{}')}"
+    halves = decode_dss_signature(key.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
+    token = f"{text}.{jose.encoded(b''.join(half.to_bytes(32, 'big') for half in halves))}"
+    places = {name: jose.encoded(value.to_bytes(32, "big")) for name, value in (("x", point.x), ("y", point.y))}
+    with pytest.raises(jose.Unreadable):
+        jose.verified(token, [{"kty": "EC", "crv": "P-256", **places}])
+
+
+def test_a_signature_of_a_kind_that_the_suite_does_not_know_is_neither_good_nor_bad() -> None:
+    text = f"{jose.encoded(json.dumps({'alg': 'ML-DSA-65'}).encode())}.{jose.encoded(b'{}')}.{jose.encoded(b'x')}"
+    with pytest.raises(NotRun, match="does not know signatures with ML-DSA-65"):
+        jose.verified(text, [{"kty": "AKP"}])
 
 
 @pytest.mark.parametrize("token", [None, 7, "", "a.b", "a.b.c", "!.!.!", "W10.W10.x"])

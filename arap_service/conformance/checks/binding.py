@@ -26,13 +26,8 @@ BINDING: Final = "invalid_denial_binding"
     requirements=("ARS-20",),
 )
 async def changed_subject(trial: Trial) -> None:
-    """Another subject: invalid_denial_binding, no task."""
-    denial = await trial.denied()
-    body = denial.body()
-    body["subject"] = {**body["subject"], "id": f"{body['subject'].get('id')}-other"}
-    answer = await trial.submit(denial, body)
-    if answer.status != 403:  # who may not submit for that subject is told so first
-        refused(answer, BINDING, "another subject")
+    """Another subject, or one of another type: invalid_denial_binding, no task."""
+    await _changed(trial, "subject")
 
 
 @rule(
@@ -44,11 +39,8 @@ async def changed_subject(trial: Trial) -> None:
     requirements=("ARS-20",),
 )
 async def changed_resource(trial: Trial) -> None:
-    """Another resource: invalid_denial_binding, no task."""
-    denial = await trial.denied()
-    body = denial.body()
-    body["resource"] = {**body["resource"], "id": f"{body['resource'].get('id')}-other"}
-    refused(await trial.submit(denial, body), BINDING, "another resource")
+    """Another resource, or one of another type: invalid_denial_binding, no task."""
+    await _changed(trial, "resource")
 
 
 @rule(
@@ -61,10 +53,7 @@ async def changed_resource(trial: Trial) -> None:
 )
 async def changed_action(trial: Trial) -> None:
     """Another action: invalid_denial_binding, no task."""
-    denial = await trial.denied()
-    body = denial.body()
-    body["action"] = {**body["action"], "name": f"{body['action'].get('name')}-other"}
-    refused(await trial.submit(denial, body), BINDING, "another action")
+    await _changed(trial, "action")
 
 
 @rule(
@@ -94,12 +83,20 @@ async def changed_context(trial: Trial) -> None:
     requirements=("ARS-20",),
 )
 async def changed_properties(trial: Trial) -> None:
-    """A property more on the resource: invalid_denial_binding."""
-    denial = await trial.denied()
-    body = denial.body()
-    properties = {**body["resource"].get("properties", {}), "conformance.example/more": "x"}
-    body["resource"] = {**body["resource"], "properties": properties}
-    refused(await trial.submit(denial, body), BINDING, "a resource with one property more")
+    """A property more on the subject, resource or action, and one that was asked about left out."""
+    for part in ("resource", "subject", "action"):
+        denial = await trial.denied()
+        whole = denial.body()[part]
+        more = {**whole, "properties": {**whole.get("properties", {}), "conformance.example/more": "x"}}
+        await _differing(trial, denial, part, more, f"a {part} with one property more")
+    for question in {"requestable", "with_number"} & trial.control.questions.keys():
+        denial = await trial.denied(question)
+        for part in ("resource", "subject", "action"):
+            for name in denial.body()[part].get("properties", {}).keys() - {"act"}:  # the actor may stand elsewhere
+                whole = denial.body()[part]
+                less = {one: value for one, value in whole["properties"].items() if one != name}
+                what = f"a {part} without its property {name}"
+                await _differing(trial, denial, part, {**whole, "properties": less}, what)
 
 
 @rule(
@@ -222,9 +219,11 @@ async def unknown_evaluation(trial: Trial) -> None:
 async def later_end_is_refused(trial: Trial) -> None:
     """A later `denial.expires_at` than the protected one: invalid_denial_binding."""
     denial, _, claims = await _signed(trial)
+    if "denial_expires_at" not in claims:
+        raise NotApplicable("the token protects its own end, exp, and no end of the denial beside it")
     ends = instant(denial.offer.get("expires_at"))
-    if ends is None or "denial_expires_at" not in claims:
-        raise NotRun("the token protects no end of the denial")
+    if ends is None:
+        raise NotRun("the offer has no end to put off")
     body = denial.body()
     body["denial"]["expires_at"] = (ends + timedelta(hours=1)).isoformat().replace("+00:00", "Z")
     refused(await trial.submit(denial, body), BINDING, "a later denial.expires_at than the protected one")
@@ -262,6 +261,22 @@ async def replayed_token(trial: Trial) -> None:
     again = answer.task if answer.is_success else None
     if again is not None and again.get("id") != first.id:
         raise NotKept("one binding token opened two tasks")
+
+
+async def _changed(trial: Trial, part: str) -> None:
+    """See that a submission of another subject, resource or action is refused, and one under another type."""
+    denial = await trial.denied()
+    await _differing(trial, denial, part, trial.other(denial, part)[part], f"another {part}")
+    if part != "action":
+        whole = denial.body()[part]
+        await _differing(trial, denial, part, {**whole, "type": f"{whole.get('type')}-other"}, f"a {part} retyped")
+
+
+async def _differing(trial: Trial, denial: Denial, part: str, other: Json, what: str) -> None:
+    """See that a submission that differs in one part is refused."""
+    answer = await trial.submit(denial, denial.body() | {part: other})
+    if part != "subject" or answer.status != 403:  # who may not submit for that subject is told so first
+        refused(answer, BINDING, what)
 
 
 def bound_member(denial: Denial) -> str:

@@ -67,6 +67,29 @@ async def ended_cannot_be_cancelled(trial: Trial) -> None:
 
 
 @rule(
+    "decided-cannot-be-cancelled",
+    GROUP,
+    "Cancellation of a task that has already reached a terminal status returns `409 Conflict` using the "
+    "`urn:openid:authzen:access-request:error:invalid_task_state` problem type.",
+    requirements=("ARS-73", "ARS-55"),
+    verbs=("approve", "deny"),
+    profiles=("cancellation",),
+)
+async def decided_cannot_be_cancelled(trial: Trial) -> None:
+    """What was approved or denied: 409 invalid_task_state, and it stays what it is."""
+    for verb, status in (("approve", "approved"), ("deny", "denied")):
+        task = await trial.open()
+        await trial.do(verb, task)
+        if (found := (await trial.ended(task))["task"].get("status")) != status:
+            raise NotRun(f"after {verb} the status is {found!r}")
+        answer = await trial.cancel(task)
+        await trial.settle()
+        if (found := await trial.status(task)) != status:
+            raise NotKept(f"the task was {status}, and became {found!r} by a later cancellation")
+        refused(answer, "invalid_task_state", f"a cancellation of what was {status}")
+
+
+@rule(
     "cancelled-cannot-be-approved",
     GROUP,
     "Terminal states do not transition further.",
@@ -90,5 +113,6 @@ CHECKS: Final[tuple[Check, ...]] = (
     cancel_ends_the_task,
     cancel_needs_authentication,
     ended_cannot_be_cancelled,
+    decided_cannot_be_cancelled,
     cancelled_cannot_be_approved,
 )

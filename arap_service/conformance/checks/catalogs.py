@@ -1,5 +1,6 @@
 """Group `catalogs`: schemas, catalogs, and what is submitted from them."""
 
+from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -141,18 +142,18 @@ async def catalog_pages_go_on(trial: Trial) -> None:
     profiles=("catalogs",),
 )
 async def catalog_hides(trial: Trial) -> None:
-    """No text that the control file calls hidden from this caller is in the catalog, searched or not."""
+    """No text that the control file calls hidden from this caller is on any page of the catalog, searched or not."""
     hidden = trial.control.hidden.catalog
     if not hidden:
         raise NotApplicable("the control file hides nothing (hidden.catalog)")
     _, reference = await _catalog(trial)
     search = str(reference.get("search_param", "q"))
-    pages = [await _page(trial, reference), *[await _page(trial, reference, **{search: text}) for text in hidden]]
-    for page in pages:
-        if page.status != 200:
-            raise NotRun(f"a catalog was answered with {page.brief()}")
-        if found := page.shown_of(hidden):
-            raise NotKept(f"the catalog shows {found!r}")
+    for more in ({}, {"limit": "2"}, *({search: text} for text in hidden)):
+        async for page in _answers(trial, reference, **more):
+            if page.status != 200:
+                raise NotRun(f"a catalog was answered with {page.brief()}")
+            if page.shown_of(hidden):
+                raise NotKept(f"the catalog shows a hidden text: {page.brief()}")
 
 
 @rule(
@@ -201,22 +202,30 @@ async def _page(trial: Trial, reference: Json, **more: str) -> Answer:
     return await trial.ask("GET", urlunsplit(parts._replace(query=query)))
 
 
-async def _pages(trial: Trial, reference: Json, **more: str) -> list[list[str]]:
-    """The values of each page."""
-    found, cursor = list[list[str]](), dict[str, str]()
+async def _answers(trial: Trial, reference: Json, **more: str) -> AsyncIterator[Answer]:
+    """The answer with each page, up to the one that is an error or the last."""
+    cursor = dict[str, str]()
     for _ in range(MOST_PAGES):
         answer = await _page(trial, reference, **more, **cursor)
-        items = answer.document.get("items")
-        if answer.status != 200 or not isinstance(items, list):
-            raise NotKept(f"a page of a catalog was answered with {answer.brief()}")
-        found.append([str(_value(item, reference)) for item in items])
+        yield answer
         following = answer.document.get("next_cursor")
-        if following is None:
-            return found
+        if answer.status != 200 or following is None:
+            return
         if not isinstance(following, str):
             raise NotKept(f"next_cursor is {following!r}")
         cursor = {"cursor": following}
     raise NotRun(f"the catalog has more than {MOST_PAGES} pages")
+
+
+async def _pages(trial: Trial, reference: Json, **more: str) -> list[list[str]]:
+    """The values of each page."""
+    found = list[list[str]]()
+    async for answer in _answers(trial, reference, **more):
+        items = answer.document.get("items")
+        if answer.status != 200 or not isinstance(items, list):
+            raise NotKept(f"a page of a catalog was answered with {answer.brief()}")
+        found.append([str(_value(item, reference)) for item in items])
+    return found
 
 
 def _value(item: Any, reference: Json) -> Any:

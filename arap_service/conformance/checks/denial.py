@@ -184,7 +184,8 @@ async def token_binds_the_question(trial: Trial) -> None:
     """The claims are of the question that was asked: inline, hashed, or both."""
     name = "with_context" if "with_context" in trial.control.questions else "requestable"
     denial = await trial.denied(name)
-    claims, asked = _claims(denial), _bound(denial.question, _members(_claims(denial)))
+    claims, members = _claims(denial), _members(_claims(denial))
+    asked = _bound(denial.question, members)
     inline = {part: claims[part] for part in INLINE if part in claims}
     if len(inline) < len(INLINE) and "binding_hash" not in claims:
         raise NotKept("the token has neither the whole question inline nor a binding_hash")
@@ -192,7 +193,13 @@ async def token_binds_the_question(trial: Trial) -> None:
         inline["subject"] = _unacted(inline["subject"])
     if wrong := [part for part, value in inline.items() if not _equal(value, asked[part])]:
         raise NotKept(f"these claims are not of the question: {', '.join(wrong)}")
-    if "binding_hash" in claims and claims["binding_hash"] not in _hashes(denial.question, _members(claims)):
+    bound = claims.get("context", {})
+    if "context" in claims and (
+        not isinstance(bound, dict)
+        or not _equal({name: bound[name] for name in members if name in bound}, asked["context"])
+    ):
+        raise NotKept("the claim context is not that of the question")
+    if "binding_hash" in claims and claims["binding_hash"] not in _hashes(denial.question, members):
         raise NotKept("the binding_hash is not the digest of the question")
 
 

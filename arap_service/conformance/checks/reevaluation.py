@@ -1,26 +1,19 @@
 """Group `reevaluation`: what an approval permits, and what it does not."""
 
 import secrets
-from copy import deepcopy
 from datetime import timedelta
 from typing import Any, Final
 
 import anyio
 
-from arap_service.conformance.checks.binding import bound_member
+from arap_service.conformance.checks.applying import APPLICABLE, GROUP, approved, permits_nothing
 from arap_service.conformance.instants import instant, utc_now
-from arap_service.conformance.jose import Unreadable, read, with_other_signature
+from arap_service.conformance.jose import Unreadable, read, unsigned, with_other_signature, with_own_key
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
 from arap_service.conformance.trial import Task, Trial
 from blackbox_kit.model import Json, NotApplicable, NotKept, NotRun
 
-GROUP: Final = "reevaluation"
-APPLICABLE: Final = (
-    "The PDP MUST verify that the approval reference presented in `context.approval` is applicable to the "
-    "authenticated caller or requester, current Subject, Resource, Action, relevant Context, approval "
-    "scope, and approval expiry."
-)
 MALFORMED: Final[tuple[Any, ...]] = ("text", 7, [], {}, {"id": 7}, {"id": "x", "state": {"any": 1}}, {"id": None})
 
 
@@ -33,7 +26,7 @@ MALFORMED: Final[tuple[Any, ...]] = ("text", 7, [], {}, {"id": 7}, {"id": "x", "
 )
 async def approval_permits(trial: Trial) -> None:
     """The denied question with the approval is permitted, and again: evaluating spends nothing."""
-    task, approval = await _approved(trial)
+    task, approval = await approved(trial)
     for time in ("", " the second time"):
         if not await trial.permits(task.denial.question, approval=approval):
             raise NotKept(f"the approved question was denied{time}")
@@ -50,7 +43,7 @@ async def approval_permits(trial: Trial) -> None:
 )
 async def permit_says_how_long(trial: Trial) -> None:
     """The permit tells the approval's end, no later than the result did."""
-    task, approval = await _approved(trial)
+    task, approval = await approved(trial)
     answer = await trial.evaluate(task.denial.question, approval=approval)
     if answer.document.get("decision") is not True:
         raise NotRun(f"the approved question was answered with {answer.brief()}")
@@ -65,82 +58,6 @@ async def permit_says_how_long(trial: Trial) -> None:
 
 
 @rule(
-    "approval-of-another-subject",
-    GROUP,
-    APPLICABLE,
-    requirements=("PDP-61", "PDP-67"),
-    verbs=("approve",),
-)
-async def approval_of_another_subject(trial: Trial) -> None:
-    """The approval permits nothing to another subject."""
-    task, approval = await _approved(trial)
-    other = deepcopy(task.denial.question)
-    other["subject"]["id"] = f"{other['subject'].get('id')}-other"
-    await _nothing(trial, other, approval, "another subject")
-
-
-@rule(
-    "approval-of-another-resource",
-    GROUP,
-    APPLICABLE,
-    requirements=("PDP-61", "PDP-67"),
-    verbs=("approve",),
-)
-async def approval_of_another_resource(trial: Trial) -> None:
-    """The approval permits nothing on another resource."""
-    task, approval = await _approved(trial)
-    other = deepcopy(task.denial.question)
-    other["resource"]["id"] = f"{other['resource'].get('id')}-other"
-    await _nothing(trial, other, approval, "another resource")
-
-
-@rule(
-    "approval-of-another-action",
-    GROUP,
-    APPLICABLE,
-    requirements=("PDP-61", "PDP-67"),
-    verbs=("approve",),
-)
-async def approval_of_another_action(trial: Trial) -> None:
-    """The approval permits no other action."""
-    task, approval = await _approved(trial)
-    other = deepcopy(task.denial.question)
-    other["action"]["name"] = f"{other['action'].get('name')}-other"
-    await _nothing(trial, other, approval, "another action")
-
-
-@rule(
-    "approval-in-another-context",
-    GROUP,
-    APPLICABLE,
-    requirements=("PDP-61", "PDP-67"),
-    questions=("with_context",),
-    verbs=("approve",),
-)
-async def approval_in_another_context(trial: Trial) -> None:
-    """The approval permits nothing with another value of a bound member."""
-    task, approval = await _approved(trial, "with_context")
-    other = deepcopy(task.denial.question)
-    name = bound_member(task.denial)
-    other["context"][name] = "conformance-other"
-    await _nothing(trial, other, approval, f"another context.{name}")
-
-
-@rule(
-    "approval-of-another-caller",
-    GROUP,
-    APPLICABLE,
-    requirements=("PDP-61", "ARS-70"),
-    verbs=("approve",),
-    tokens=("second",),
-)
-async def approval_of_another_caller(trial: Trial) -> None:
-    """The approval permits nothing to another caller."""
-    task, approval = await _approved(trial)
-    await _nothing(trial, task.denial.question, approval, "another caller", role="second")
-
-
-@rule(
     "unknown-approval",
     GROUP,
     "The PDP MUST be able to resolve or verify `approval.id`, `approval.state`, or both",
@@ -150,7 +67,7 @@ async def unknown_approval(trial: Trial) -> None:
     """An approval that nobody gave permits nothing."""
     until = (utc_now() + timedelta(hours=1)).isoformat()
     approval = {"id": f"apr_{secrets.token_hex(16)}", "approved_until": until}
-    await _nothing(trial, (await trial.denied()).question, approval, "an approval that nobody gave")
+    await permits_nothing(trial, (await trial.denied()).question, approval, "an approval that nobody gave")
 
 
 @rule(
@@ -179,10 +96,11 @@ async def malformed_approval(trial: Trial) -> None:
 )
 async def swapped_id(trial: Trial) -> None:
     """The state of one approval under the id of another permits nothing."""
-    task, approval = await _approved(trial)
+    task, approval = await approved(trial)
     other = await trial.approved(await trial.open())
     _signed_state(approval)
-    await _nothing(trial, task.denial.question, {**approval, "id": other["id"]}, "a state under another approval's id")
+    swapped = {**approval, "id": other["id"]}
+    await permits_nothing(trial, task.denial.question, swapped, "a state under another approval's id", whole=False)
 
 
 @rule(
@@ -195,10 +113,20 @@ async def swapped_id(trial: Trial) -> None:
     profiles=("state",),
 )
 async def forged_state(trial: Trial) -> None:
-    """A state with another signature permits nothing."""
-    task, approval = await _approved(trial)
-    forged = {**approval, "state": with_other_signature(_signed_state(approval))}
-    await _nothing(trial, task.denial.question, forged, "a state with another signature")
+    """A state with another signature, unsigned, or signed with the key in it permits nothing, nor with another id."""
+    task, approval = await approved(trial)
+    state = _signed_state(approval)
+    claims, invented = read(state)[1], f"apr_{secrets.token_hex(16)}"
+    renamed = {name: invented if value == approval["id"] else value for name, value in claims.items()}
+    forgeries = [
+        ({**approval, "state": with_other_signature(state)}, "a state with another signature"),
+        ({**approval, "state": unsigned(state, claims)}, "an unsigned state"),
+        ({**approval, "state": with_own_key(state, claims)}, "a state signed with the key in its header"),
+        ({"id": invented, "state": unsigned(state, renamed)}, "an unsigned state of an approval that nobody gave"),
+        ({"id": invented, "state": with_own_key(state, renamed)}, "a state of nobody's, signed with the key in it,"),
+    ]
+    for forged, what in forgeries:
+        await permits_nothing(trial, task.denial.question, forged, what, whole=False)
 
 
 @rule(
@@ -218,8 +146,8 @@ async def expired_approval(trial: Trial) -> None:
             if not await trial.permits(task.denial.question, approval=approval):
                 break
             await anyio.sleep(trial.control.seconds.poll)
-    await _nothing(trial, task.denial.question, approval, "an approval that is over")
-    await _nothing(trial, task.denial.question, later, "an approval that is over, with a later approved_until,")
+    await permits_nothing(trial, task.denial.question, approval, "an approval that is over")
+    await permits_nothing(trial, task.denial.question, later, "an approval that is over, with a later approved_until,")
 
 
 @rule(
@@ -231,11 +159,11 @@ async def expired_approval(trial: Trial) -> None:
 )
 async def policy_outranks_approval(trial: Trial) -> None:
     """What policy forbids since is not permitted by an approval."""
-    task, approval = await _approved(trial)
+    task, approval = await approved(trial)
     if not await trial.permits(task.denial.question, approval=approval):
         raise NotRun("the approved question was denied before policy forbade it")
     await trial.do("forbid", task)
-    await _nothing(trial, task.denial.question, approval, "an approval of what policy forbids since")
+    await permits_nothing(trial, task.denial.question, approval, "an approval of what policy forbids since")
 
 
 @rule(
@@ -248,8 +176,8 @@ async def policy_outranks_approval(trial: Trial) -> None:
 )
 async def denial_says_what_next(trial: Trial) -> None:
     """A denied re-evaluation has `next_action`."""
-    task, approval = await _approved(trial)
-    context = await _denied(trial, task.denial.question, approval)
+    task, approval = await approved(trial)
+    context = await _denied(trial, task, approval)
     if context.get("next_action") not in {"request", "retry", "none"}:
         raise NotKept(f"the next_action of a denied re-evaluation is {context.get('next_action')!r}")
 
@@ -264,8 +192,8 @@ async def denial_says_what_next(trial: Trial) -> None:
 )
 async def request_comes_with_an_offer(trial: Trial) -> None:
     """`next_action: request` stands beside a fresh offer only."""
-    task, approval = await _approved(trial)
-    context = await _denied(trial, task.denial.question, approval)
+    task, approval = await approved(trial)
+    context = await _denied(trial, task, approval)
     if context.get("next_action") != "request":
         raise NotApplicable(f"the next_action is {context.get('next_action')!r}")
     offer = context.get("access_request")
@@ -280,79 +208,9 @@ async def request_comes_with_an_offer(trial: Trial) -> None:
         raise NotKept("the access_request of a denied re-evaluation is the old one")
 
 
-@rule(
-    "batch-is-judged-one-by-one",
-    GROUP,
-    "The PDP MUST only consider an Approval Result applicable when the current evaluation request is "
-    "within the approval scope recorded for that Approval Result.",
-    requirements=("PDP-24",),
-    verbs=("approve",),
-)
-async def batch_is_judged_one_by_one(trial: Trial) -> None:
-    """An approval given for a whole batch permits the entry that it is of, and no other."""
-    if not isinstance(trial.metadata.get("access_evaluations_endpoint"), str):
-        raise NotApplicable("the metadata has no access_evaluations_endpoint")
-    task, approval = await _approved(trial)
-    question = task.denial.question
-    other = {**question["resource"], "id": f"{question['resource'].get('id')}-other"}
-    batch = {
-        "subject": question["subject"],
-        "action": question["action"],
-        "context": {**question.get("context", {}), "approval": approval},
-        "evaluations": [{"resource": question["resource"]}, {"resource": other}],
-    }
-    answer = await trial.ask("POST", trial.metadata["access_evaluations_endpoint"], body=batch)
-    found = answer.document.get("evaluations")
-    if not isinstance(found, list) or [isinstance(one, dict) for one in found] != [True, True]:
-        raise NotRun(f"a batch was answered with {answer.brief()}")
-    decisions = [one.get("decision") for one in found]
-    if decisions != [True, False]:
-        raise NotKept(f"with the approval of the first entry the batch is {decisions}")
-
-
-@rule(
-    "wider-approval-reaches-as-far",
-    GROUP,
-    "The PDP MUST only consider an Approval Result applicable when the current evaluation request is "
-    "within the approval scope recorded for that Approval Result.",
-    requirements=("PDP-61",),
-    questions=("requestable", "within", "beyond"),
-    verbs=("approve_wider",),
-)
-async def wider_approval_reaches_as_far(trial: Trial) -> None:
-    """An approval with a wider scope permits what is in it, and nothing beyond."""
-    task = await trial.open()
-    approval = await trial.approved(task, "approve_wider")
-    within = trial.question("within", task.denial.marker)
-    if await trial.permits(within):
-        raise NotRun("the question within is permitted by itself")
-    if not await trial.permits(task.denial.question, approval=approval):
-        raise NotKept("a wider approval does not permit what was asked for")
-    if not await trial.permits(within, approval=approval):
-        raise NotKept("a wider approval does not permit what is within its scope")
-    beyond = trial.question("beyond", task.denial.marker)
-    await _nothing(trial, beyond, approval, "what is beyond a wider approval")
-
-
-async def _approved(trial: Trial, name: str = "requestable") -> tuple[Task, Json]:
-    task = await trial.open(name)
-    return task, await trial.approved(task)
-
-
-async def _nothing(trial: Trial, question: Json, approval: Json, what: str, *, role: str = "pep") -> None:
-    """See that the approval permits nothing here; what is permitted without it shows nothing."""
-    if not await trial.permits(question, approval=approval, role=role):
-        return
-    if await trial.permits(question, role=role):
-        raise NotRun(f"{what}: the question is permitted without an approval")
-    raise NotKept(f"{what} was permitted")
-
-
-async def _denied(trial: Trial, question: Json, approval: Json) -> Json:
+async def _denied(trial: Trial, task: Task, approval: Json) -> Json:
     """The context of a denied re-evaluation: of another resource."""
-    other = deepcopy(question)
-    other["resource"]["id"] = f"{other['resource'].get('id')}-other"
-    answer = await trial.evaluate(other, approval=approval)
+    answer = await trial.evaluate(trial.other(task.denial, "resource"), approval=approval)
     context = answer.document.get("context")
     if answer.document.get("decision") is not False or not isinstance(context, dict):
         raise NotRun(f"another resource was answered with {answer.brief()}")
@@ -370,11 +228,6 @@ def _signed_state(approval: Json) -> str:
 CHECKS: Final[tuple[Check, ...]] = (
     approval_permits,
     permit_says_how_long,
-    approval_of_another_subject,
-    approval_of_another_resource,
-    approval_of_another_action,
-    approval_in_another_context,
-    approval_of_another_caller,
     unknown_approval,
     malformed_approval,
     swapped_id,
@@ -383,6 +236,4 @@ CHECKS: Final[tuple[Check, ...]] = (
     policy_outranks_approval,
     denial_says_what_next,
     request_comes_with_an_offer,
-    batch_is_judged_one_by_one,
-    wider_approval_reaches_as_far,
 )

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from arap_service.conformance.checks.applying import permits_nothing
 from arap_service.conformance.model import Check
 from arap_service.conformance.rule import rule
 from arap_service.conformance.trial import Trial
@@ -19,14 +20,13 @@ GROUP: Final = "revocation"
     verbs=("approve", "revoke"),
 )
 async def revoked_permits_nothing(trial: Trial) -> None:
-    """After the revocation the approval permits nothing."""
+    """After the revocation the approval permits nothing, nor does its id alone."""
     task = await trial.open()
     approval = await trial.approved(task)
     if not await trial.permits(task.denial.question, approval=approval):
         raise NotRun("the approved question was denied before the revocation")
     await trial.do("revoke", task)
-    if await trial.permits(task.denial.question, approval=approval):
-        raise NotKept("a revoked approval permits")
+    await permits_nothing(trial, task.denial.question, approval, "a revoked approval")
 
 
 @rule(

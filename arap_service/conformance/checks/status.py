@@ -7,7 +7,7 @@ from arap_service.conformance.instants import instant, utc_now
 from arap_service.conformance.jose import Unreadable, read, verified
 from arap_service.conformance.model import Check
 from arap_service.conformance.rule import rule
-from arap_service.conformance.seeing import ENDS, approval_of
+from arap_service.conformance.seeing import ENDS, approval_of, misnamed
 from arap_service.conformance.trial import Trial
 from blackbox_kit.model import NotApplicable, NotKept, NotRun
 
@@ -149,6 +149,29 @@ async def an_end_is_an_end(trial: Trial) -> None:
 
 
 @rule(
+    "expired-cannot-be-approved",
+    GROUP,
+    "Terminal states do not transition further.",
+    requirements=("ARS-55",),
+    verbs=("expire", "approve"),
+)
+async def expired_cannot_be_approved(trial: Trial) -> None:
+    """An approval that comes after the time of the task changes nothing."""
+    task = await trial.open()
+    await trial.do("expire", task)
+    before = await trial.look(task)
+    if before.problem != "task_expired" and (status := (await trial.ended(task))["task"].get("status")) != "expired":
+        raise NotRun(f"after its time the status is {status!r}")
+    await trial.do_late("approve", task, proof="approved")
+    await trial.settle()
+    after = await trial.look(task)
+    if after.problem == "task_expired":
+        return
+    if (after.task or {}).get("status") != "expired" or approval_of(after.document) is not None:
+        raise NotKept(f"the expired task was approved later, and is answered with {after.brief()}")
+
+
+@rule(
     "a-question-is-no-end",
     GROUP,
     "Implementations are expected to collapse such richer state into the canonical statuses for the "
@@ -175,11 +198,7 @@ async def a_question_is_no_end(trial: Trial) -> None:
 async def unknown_task(trial: Trial) -> None:
     """A task that does not exist: 404 unknown_task."""
     task = await trial.open()
-    last = "A" if task.id[-1] != "A" else "B"
-    url = task.status_endpoint.replace(task.id, task.id[:-1] + last)
-    if url == task.status_endpoint:
-        raise NotApplicable("the id of a task is not in its status_endpoint")
-    answer = await trial.ask("GET", url)
+    answer = await trial.ask("GET", misnamed(task.status_endpoint, task.id))
     if answer.status != 404 or answer.problem != "unknown_task":
         raise NotKept(f"a task that does not exist was answered with {answer.brief()}")
 
@@ -219,6 +238,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     denied_is_no_approval,
     expired_is_said,
     an_end_is_an_end,
+    expired_cannot_be_approved,
     a_question_is_no_end,
     unknown_task,
     state_is_signed_for_the_pdp,

@@ -1,12 +1,13 @@
 """Group `submission`: what is accepted, what comes back, and the form of errors."""
 
+from itertools import combinations
 from typing import Final
 
 from arap_service.conformance.model import Check, Level
 from arap_service.conformance.rule import rule
-from arap_service.conformance.seeing import approval_of, refused
+from arap_service.conformance.seeing import approval_of, misnamed, refused
 from arap_service.conformance.trial import Trial
-from arap_service.conformance.wire import URN
+from arap_service.conformance.wire import URN, Answer
 from blackbox_kit.model import NotApplicable, NotKept, NotRun
 
 GROUP: Final = "submission"
@@ -113,21 +114,34 @@ async def binding_is_required(trial: Trial) -> None:
     requirements=("ARS-03",),
 )
 async def errors_are_problems(trial: Trial) -> None:
-    """A defined error is application/problem+json with `type` and the status of that type."""
+    """Each defined error that can be brought about is application/problem+json, with the status of its type."""
+    answers = await _errors(trial)
+    problems = [answer for answer in answers if str(answer.document.get("type")).startswith(URN)]
+    if not problems or any(answer.is_success for answer in answers[:1]):
+        raise NotRun(f"another resource was answered with {answers[0].brief()}, no problem of the profile")
+    for answer in problems:
+        if not answer.headers.get("content-type", "").lower().startswith("application/problem+json"):
+            raise NotKept(f"the problem {answer.problem} is sent as {answer.headers.get('content-type')!r}")
+        told = answer.document.get("status", answer.status)
+        if answer.status != STATUS.get(answer.problem or "") or told != answer.status:
+            raise NotKept(f"the problem {answer.problem} has HTTP {answer.status}, status {told}")
+
+
+async def _errors(trial: Trial) -> list[Answer]:
+    """The answers to what is wrong in one way each; the last ones where the deployment and the service allow it."""
+    task = await trial.open()
     denial = await trial.denied()
-    body = denial.body()
-    other = body | {"resource": {**body["resource"], "id": str(body["resource"].get("id")) + "-other"}}
-    answer = await trial.submit(denial, other)
-    named = answer.document.get("type")
-    if answer.is_success or not isinstance(named, str) or not named.startswith(URN):
-        raise NotRun(f"another resource was answered with {answer.brief()}, no problem of the profile")
-    if not answer.headers.get("content-type", "").lower().startswith("application/problem+json"):
-        raise NotKept(f"the problem {answer.problem} is sent as {answer.headers.get('content-type')!r}")
-    if (
-        answer.status != STATUS.get(answer.problem or "")
-        or answer.document.get("status", answer.status) != answer.status
-    ):
-        raise NotKept(f"the problem {answer.problem} has HTTP {answer.status}, status {answer.document.get('status')}")
+    wrong = denial.body() | {"resource": trial.other(denial, "resource")["resource"]}
+    answers = [await trial.submit(denial, wrong), await trial.submit(denial, wrong, key=task.key)]
+    if task.id in task.status_endpoint:
+        answers.append(await trial.ask("GET", misnamed(task.status_endpoint, task.id)))
+    if task.cancel_url is not None:
+        answers += [await trial.cancel(task), await trial.cancel(task)][1:]
+    if "expire_denial" in trial.control.verbs:
+        late = await trial.denied()
+        await trial.do("expire_denial", None)
+        answers.append(await trial.submit(late))
+    return answers
 
 
 @rule(
@@ -205,7 +219,7 @@ def guessable(ids: list[str], what: str) -> None:
     Raises:
         NotKept: They do not.
     """
-    for one, another in ((ids[0], ids[1]), (ids[1], ids[2])):
+    for one, another in combinations(ids, 2):
         if len(one) < SHORTEST_ID:
             raise NotKept(f"an id of a {what} has {len(one)} characters only")
         different = sum(a != b for a, b in zip(one, another, strict=False)) + abs(len(one) - len(another))
