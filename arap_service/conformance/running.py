@@ -155,9 +155,10 @@ class Run:
             listener.status = 204
         trial = self._trial(http, reading, exchanges, listener)
         seconds = self.hands.control.seconds.check
-        outcome = await judged(check, lambda: check.run(trial), exchanges, seconds=seconds, clock=self.clock)
-        await trial.clean()
-        return outcome
+        try:
+            return await judged(check, lambda: check.run(trial), exchanges, seconds=seconds, clock=self.clock)
+        finally:  # after an interruption too
+            await trial.clean()
 
     def _trial(
         self, http: httpx2.AsyncClient, reading: Reading, exchanges: list[Exchange], listener: Listener | None
