@@ -231,3 +231,21 @@ async def test_over_stdio_the_suite_kills_the_server_itself(tmp_path: Path) -> N
             assert await transport.restart(by) is True
             while book.read_text() != "xx":
                 await pause()
+
+
+async def test_a_call_that_runs_at_once_is_a_failure_of_one_check_and_hinders_the_others() -> None:
+    calls = CALLS | {"gated": {"tool": "free", "arguments": {"memo": "{marker}"}}}
+    found = await verdicts(PlainGate(), "creation", calls=calls)
+    failed = {name for name, (verdict, _) in found.items() if verdict is Verdict.FAIL}
+    assert failed == {"requestable-denial-returns-task"}
+    assert found["handle-shape"][0] is Verdict.ERROR
+
+
+async def test_an_error_that_does_not_name_what_a_client_lacks_is_found() -> None:
+    class SaysOnlyNo(PlainGate):
+        def explain(self, *, modern: bool) -> Json:
+            raise Refusal(-32021, "No.")
+
+    found = await verdicts(SaysOnlyNo(), "undeclared-client")
+    assert found["undeclared-client"][0] is Verdict.FAIL
+    assert "the error does not name" in found["undeclared-client"][1]
