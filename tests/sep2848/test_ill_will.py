@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from tests.gate.live import serving
 from tests.patience import pause
+from tests.sep2848.faults import HasNoDisposition
 from tests.sep2848.plain_gate import APPROVAL, TASKS, Json, PlainGate
 from tests.sep2848.plain_server import app, control_file
 from tests.sep2848.test_command import ROOT, conformance
@@ -122,3 +123,15 @@ async def test_a_run_that_is_interrupted_says_what_it_has_seen_and_leaves_no_tas
     assert {task["status"] for task in gate.tasks.values()} == {"cancelled"}
     assert told.endswith(b"mcp-gate: interrupted\n")
     assert b"Traceback" not in told
+
+
+async def test_a_report_that_cannot_be_written_in_the_end_takes_neither_verdict_nor_other_reports(
+    tmp_path: Path,
+) -> None:
+    async with serving(app(HasNoDisposition())) as base:
+        control = control_file(tmp_path, base)
+        arguments = ("--url", f"{base}/mcp", "--control", str(control), "--only", "executed-disposition")
+        said = await conformance(*arguments, "--json", "/dev/full", "--junit", "all.xml", folder=tmp_path)
+    assert said.status == 1
+    assert said.err.splitlines()[-1] == "mcp-gate: the report /dev/full cannot be written (no space left on device)"
+    assert 'failures="1"' in (tmp_path / "all.xml").read_text()
