@@ -201,7 +201,6 @@ class NamesNoAudience(TokenBroken):
 
 class ProvesNoEnd(TokenBroken):
     found_by = "token-proves-its-end"
-    hinders = frozenset({"later-end-is-refused"})
 
     def binding_claims(self, evaluation_id: str, record: Json) -> Json:
         claims = super().binding_claims(evaluation_id, record)
@@ -318,20 +317,27 @@ class CallsApprovedAccepted(Broken):
 
 
 class Careless(Broken):
-    """Some difference between denial and submission does not matter."""
+    """With a token, some difference between denial and submission does not matter."""
 
     ignored: ClassVar[str]
+    is_by_token = True
+
+    def compare(self, body: Json, part: Json, denial: Json, found: Json) -> None:
+        self.is_by_token = "binding_token" in denial
+        super().compare(body, part, denial, found)
 
     def matters(self, differing: set[str]) -> bool:
-        return super().matters(differing - {self.ignored})
+        return super().matters(differing - {self.ignored} if self.is_by_token else differing)
 
 
 class TakesAnySubject(Careless):
     found_by, ignored = "changed-subject", "subject"
+    also = frozenset({"changed-properties"})  # which are a part of it
 
 
 class TakesAnyAction(Careless):
     found_by, ignored = "changed-action", "action"
+    also = frozenset({"changed-properties"})  # which are a part of it
 
 
 class TakesAnyContext(Careless):
@@ -354,6 +360,7 @@ class TakesAnyResource(Broken):
     def compare(self, body: Json, part: Json, denial: Json, found: Json) -> None:
         was, told = found["question"]["resource"], part["resource"]
         is_plain = not {"items", "callback"} & body.keys() and found["evaluation_id"] not in self.stale
+        is_plain = is_plain and "binding_token" in denial
         if is_plain and plain(told.get("properties")) == plain(was.get("properties")):
             part = part | {"resource": was}
         super().compare(body, part, denial, found)

@@ -113,7 +113,7 @@ class BelievesTheCaller(Broken):
     found_by = "expired-approval"
 
     def ends(self, record: Json, given: Json) -> datetime:
-        return self.moment(given.get("approved_until"))
+        return self.moment(given["approved_until"]) if "approved_until" in given else super().ends(record, given)
 
 
 class OverridesPolicy(Broken):
@@ -336,3 +336,11 @@ class OffersTheOldDenialAgain(Broken):
     def binding_token(self, evaluation_id: str, record: Json) -> str:
         self.tokens.append(super().binding_token(evaluation_id, record))
         return self.tokens[-1]
+
+
+class WidensAwayWhatWasAsked(Broken):
+    found_by = "wider-approval-reaches-as-far"
+
+    def is_in_scope(self, record: Json, asked: Json) -> bool:
+        is_the_same = not self.differing(asked, record["question"], record["members"])
+        return super().is_in_scope(record, asked) and not (record.get("wide") and is_the_same)

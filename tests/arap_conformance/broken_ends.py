@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.arap_conformance.broken import Broken
 from tests.arap_conformance.plain_decisions import Answer, Refusal
-from tests.arap_conformance.signatures import Json
+from tests.arap_conformance.signatures import Json, Signer
 from tests.arap_conformance.subject import PROJECTS, problem
 
 
@@ -311,3 +311,56 @@ class CallsTasksByNothing(Broken):
         if len(self.tasks) % 2:
             return answer
         return replace(answer, body={**answer.body, "task": {**answer.body["task"], "status": None}})
+
+
+class TellsAList(Broken):
+    found_by = "callback-tells-the-task"
+
+    def notice(self, task: Json, callback: Json) -> Any:
+        return [super().notice(task, callback)]
+
+
+class CountsItsPages(Broken):
+    found_by = "catalog-pages-go-on"
+
+    def page(self, found: Sequence[Json], start: int, most: int) -> Json:
+        page = super().page(found, start, most)
+        return page | ({"next_cursor": start + most} if "next_cursor" in page else {})
+
+
+class KnowsNoSecondPage(Broken):
+    found_by = "catalog-pages-go-on"
+    hinders = frozenset({"catalog-hides"})
+
+    def catalog(self, query: Json, caller: Json) -> Json:
+        if "cursor" in query:
+            raise problem("invalid-request", 400)
+        return super().catalog(query, caller)
+
+
+class PointsNowhere(Broken):
+    found_by = "catalog-answers-with-items"
+    also = frozenset(  # which begin with the same document
+        {"catalog-needs-authentication", "catalog-pages-go-on", "catalog-hides", "catalog-values-are-validated"}
+    )
+
+    def catalogs(self, evaluation: str) -> Json:
+        return {"fields": {"project": super().catalogs(evaluation)["fields"]["/requested_access/project"]}}
+
+
+class ApprovesWhatItLetExpire(Broken):
+    found_by = "expired-is-said"
+    also = frozenset({"expired-cannot-be-approved"})  # which looks for the same
+
+    def shown(self, task: Json, caller: Json) -> Json:
+        found = super().shown(task, caller)
+        if task["status"] == "expired":
+            found["result"] = {"mode": "reevaluate", "approval": {"id": "a-0"}}
+        return found
+
+
+class SignsStatesWithAKeyOfItsOwn(Broken):
+    found_by = "state-is-signed-for-the-pdp"
+
+    def jwks(self) -> Json:
+        return {"keys": [self.signers["pdp"].jwk(), Signer("ars-1").jwk()]}

@@ -66,6 +66,7 @@ class ApprovesWhatItDenied(Broken):
 
 class CallsExpiryAFailure(Broken):
     found_by = "expired-is-said"
+    hinders = frozenset({"expired-cannot-be-approved"})
 
     def decide_part(self, verb: str, task: Json, part: Json) -> None:
         super().decide_part(verb, task, part)
@@ -132,6 +133,9 @@ class Open(Broken):
 class ShowsTasksToAnybody(Open):
     found_by, right = "other-caller-cannot-read", "status"
     hinders = frozenset({"foreign-looks-unknown"})
+
+    def is_his(self, task: Json, caller: Json, right: str) -> bool:
+        return super().is_his(task, caller, right if task["status"] == "pending" else "nothing")
 
 
 class CancelsForAnybody(Open):
@@ -203,7 +207,7 @@ class CancelsAgain(Broken):
     found_by = "ended-cannot-be-cancelled"
 
     def is_cancellable(self, task: Json) -> bool:
-        return not task["bulk"] or super().is_cancellable(task)
+        return (not task["bulk"] and task["status"] == "cancelled") or super().is_cancellable(task)
 
 
 class ApprovesWhatWasCancelled(Broken):

@@ -209,10 +209,8 @@ async def _answers(trial: Trial, reference: Json, **more: str) -> AsyncIterator[
         answer = await _page(trial, reference, **more, **cursor)
         yield answer
         following = answer.document.get("next_cursor")
-        if answer.status != 200 or following is None:
+        if answer.status != 200 or not isinstance(following, str):
             return
-        if not isinstance(following, str):
-            raise NotKept(f"next_cursor is {following!r}")
         cursor = {"cursor": following}
     raise NotRun(f"the catalog has more than {MOST_PAGES} pages")
 
@@ -224,6 +222,9 @@ async def _pages(trial: Trial, reference: Json, **more: str) -> list[list[str]]:
         items = answer.document.get("items")
         if answer.status != 200 or not isinstance(items, list):
             raise NotKept(f"a page of a catalog was answered with {answer.brief()}")
+        following = answer.document.get("next_cursor")
+        if following is not None and not isinstance(following, str):
+            raise NotKept(f"next_cursor is {following!r}")
         found.append([str(_value(item, reference)) for item in items])
     return found
 
