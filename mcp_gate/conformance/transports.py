@@ -21,7 +21,6 @@ from blackbox_kit.processes import killed
 from mcp_gate.conformance.model import Json
 
 LONGEST_ANSWER: Final = 16_000_000
-MOST_MESSAGES: Final = 10_000
 DEEPEST: Final = 100
 CUT_SECONDS: Final = 1.0
 GONE: Final = "the server's process has ended"
@@ -91,7 +90,7 @@ class HttpTransport:
                 ) as response:
                     async for one in _messages(response):
                         read.append(one)
-                        if (_is(one.get("id"), message.get("id")) and "method" not in one) or len(read) > MOST_MESSAGES:
+                        if _is(one.get("id"), message.get("id")) and "method" not in one:
                             break
                     status, got = response.status_code, dict(response.headers)
         except TimeoutError:
@@ -143,25 +142,35 @@ _ACCEPT: Final = {"accept": "application/json, text/event-stream"}
 
 
 async def _messages(response: httpx2.Response) -> AsyncIterator[Json]:
-    if "text/event-stream" not in response.headers.get("content-type", ""):
-        raw = bytearray()
-        async for piece in response.aiter_bytes():
-            raw += piece
-            if len(raw) > LONGEST_ANSWER:
-                return
-        if (one := _parsed(bytes(raw))) is not None:
+    is_stream = "text/event-stream" in response.headers.get("content-type", "")
+    async for raw in _events(response) if is_stream else _body(response):
+        if (one := _parsed(raw)) is not None:
             yield one
-        return
+
+
+async def _body(response: httpx2.Response) -> AsyncIterator[bytes]:
+    raw = bytearray()
+    async for piece in response.aiter_bytes():
+        raw += piece
+        if len(raw) > LONGEST_ANSWER:
+            return
+    yield bytes(raw)
+
+
+async def _events(response: httpx2.Response) -> AsyncIterator[bytes]:
     data: list[str] = []
+    size = 0
     async for line in response.aiter_lines():
+        size += len(line)
+        if size > LONGEST_ANSWER:
+            return
         if line.startswith("data:"):
             data.append(line.removeprefix("data:").removeprefix(" "))
         elif not line and data:
-            if (one := _parsed("\n".join(data).encode())) is not None:
-                yield one
+            yield "\n".join(data).encode()
             data = []
-    if data and (one := _parsed("\n".join(data).encode())) is not None:
-        yield one
+    if data:
+        yield "\n".join(data).encode()
 
 
 def _parsed(raw: bytes) -> Json | None:

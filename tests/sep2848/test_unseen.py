@@ -1,14 +1,16 @@
 """What the suite has not seen it does not call kept: callers and verbs that do nothing, servers that refuse all."""
 
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from blackbox_kit.hands import Declined
@@ -86,6 +88,25 @@ async def test_what_is_no_answer_is_named_with_its_status(status: int, body: Jso
     async with serving(Starlette(routes=[Route("/mcp", refuse, methods=["POST"])])) as base:
         with pytest.raises(Unreachable, match=told):
             await verdicts(PlainGate(), "creation", subject=HttpSubject(f"{base}/mcp"))
+
+
+async def test_a_stream_without_an_end_is_no_answer_and_is_not_kept_for_ever() -> None:
+    sent = 0
+
+    async def flood(_: Request) -> Response:
+        async def events() -> AsyncIterator[bytes]:
+            nonlocal sent
+            for _ in range(1_000):
+                await anyio.lowlevel.checkpoint()
+                yield b'data: {"jsonrpc":"2.0","method":"x","params":"' + b"x" * 200_000 + b'"}\n\n'
+                sent += 1
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    async with serving(Starlette(routes=[Route("/mcp", flood, methods=["POST"])])) as base:
+        with pytest.raises(Unreachable, match="HTTP 200 without a JSON-RPC answer"):
+            await verdicts(PlainGate(), "creation", subject=HttpSubject(f"{base}/mcp"))
+    assert 70 < sent < 500
 
 
 class LateHands(PlainHands):
