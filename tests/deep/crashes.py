@@ -26,7 +26,7 @@ from arap_service.client import Conflict, Unavailable
 from arap_service.store.migrate import upgrade
 from mcp_gate.client import Disposition
 from mcp_gate.migrate import upgrade as upgrade_gate
-from tests.crash.claims import ran_too_often, tasks_by_call
+from tests.crash.claims import claimed_by_call, ran_too_often
 from tests.crash.faults import EXECUTED, FAULTS, FROZEN, UNKNOWN, Trouble, befall, end_of, ends_as_it_must, surroundings
 from tests.crash.nursery import Nursery, nursery
 from tests.crash.world import GATE_DATABASE, Story, explain, invent
@@ -210,8 +210,8 @@ class Storm:
         ran = await story.executions() - before
         own = {agent.call["amount"]: agent.own_executions() for agent in crowd}
         assert ran == sum(own.values()), "the tool ran with what nobody asked for"
-        tasks = await anyio.to_thread.run_sync(tasks_by_call, story.gate.environment[GATE_DATABASE])
-        assert (wrong := ran_too_often([*own.values()], tasks)) is None, wrong
+        claimed = await anyio.to_thread.run_sync(claimed_by_call, story.gate.environment[GATE_DATABASE])
+        assert (wrong := ran_too_often([*own.values()], claimed)) is None, wrong
         for agent in crowd:
             ran_of, end = own[agent.call["amount"]], ends[agent.call["amount"]]
             assert ran_of <= agent.calls, f"{ran_of} executions after {agent.calls} calls"
