@@ -39,6 +39,16 @@ class RunsAnotherToolBehindItsTask(RunsUnseen):
         return await super().create(tool, arguments, principal)
 
 
+class AnswersAnotherToolWithTheEndedTask(RunsUnseen):
+    found_by = "changed-tool"
+
+    async def create(self, tool: str, arguments: Json, principal: str) -> Json:
+        done = self.ran_for(arguments)
+        if done.get("tool", tool) != tool:
+            return self.created(done)
+        return await super().create(tool, arguments, principal)
+
+
 class RunsOtherArgumentsAsWell(RunsUnseen):
     found_by = "changed-arguments"
 
