@@ -63,6 +63,8 @@ class Answer:
         """Status and problem, or else the whole body: it is cut where nothing secret is left in it."""
         if self.problem is not None:
             return f"HTTP {self.status} {self.problem}"
+        if self.body is None:
+            return f"HTTP {self.status} without JSON"
         return f"HTTP {self.status} {json.dumps(self.body, ensure_ascii=False, default=str)}"
 
 
