@@ -80,6 +80,7 @@ async def test_every_page_of_the_desk_goes_through_the_checks(app: FastAPI) -> N
     assert unchecked == {"/desk/static/{version}/{name}"}
     said = {f"/desk/requests/x/{form}" for form in ("decision", "question", "comment", "claim", "release", "rule")}
     own = {f"/desk/{form}" for form in ("account/notifications", "account/sessions", "again", "again/provider")}
+    own |= {"/desk/account/password"}
     own |= {"/desk/absence", "/desk/absence/x/end", "/desk/my/x/answer", "/desk/my/x/withdrawal"}
     run = {"/desk/deliveries/x/redelivery", "/desk/notices/x/again", "/desk/receivers/enabling"}
     assert {
