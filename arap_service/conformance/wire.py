@@ -10,10 +10,10 @@ import httpx2
 
 from blackbox_kit.causes import cause_of
 from blackbox_kit.model import Exchange, Json
+from blackbox_kit.reading import json_of
 
 URN: Final = "urn:openid:authzen:access-request:error:"
 LONGEST_ANSWER: Final = 4_000_000
-DEEPEST: Final = 100
 SHOWN_HEADERS: Final = ("content-type", "location", "www-authenticate", "retry-after", "allow")
 Note = Callable[[Exchange], None]
 
@@ -127,31 +127,9 @@ class Wire:
                 if len(raw) > LONGEST_ANSWER:
                     raise ValueError
             found = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status_code, _parsed(bytes(raw)), found, raw.decode("utf-8", "replace"))
+            return Answer(response.status_code, json_of(bytes(raw)), found, raw.decode("utf-8", "replace"))
 
 
 def _place(url: str) -> str:
     """Where it went, without what a query may hold."""
     return url.partition("?")[0]
-
-
-def _parsed(raw: bytes) -> Any:
-    try:
-        return _tame(json.loads(raw), DEEPEST)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _tame(value: Any, levels: int) -> Any:
-    """The value with half surrogates replaced, which no file and no terminal takes.
-
-    Raises:
-        ValueError: It is nested deeper than anything that is meant.
-    """
-    if levels == 0:
-        raise ValueError
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_tame(name, levels): _tame(member, levels - 1) for name, member in value.items()}
-    return [_tame(item, levels - 1) for item in value] if isinstance(value, list) else value

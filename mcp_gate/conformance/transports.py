@@ -18,10 +18,10 @@ import httpx2
 
 from blackbox_kit.causes import cause_of
 from blackbox_kit.processes import killed
+from blackbox_kit.reading import json_of
 from mcp_gate.conformance.model import Json
 
 LONGEST_ANSWER: Final = 16_000_000
-DEEPEST: Final = 100
 CUT_SECONDS: Final = 1.0
 GONE: Final = "the server's process has ended"
 
@@ -174,19 +174,8 @@ async def _events(response: httpx2.Response) -> AsyncIterator[bytes]:
 
 
 def _parsed(raw: bytes) -> Json | None:
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) and _is_shallow(value, DEEPEST) else None
-
-
-def _is_shallow(value: Any, levels: int) -> bool:
-    """Whether it is nested no deeper than anything that is meant, so that whoever walks through it comes back."""
-    if isinstance(value, dict | list):
-        below = value.values() if isinstance(value, dict) else value
-        return levels > 0 and all(_is_shallow(one, levels - 1) for one in below)
-    return True
+    value = json_of(raw)
+    return value if isinstance(value, dict) else None
 
 
 def _is(id_: object, wanted: object) -> bool:

@@ -21,7 +21,7 @@ from arap_service.conformance.control import Callbacks
 from arap_service.conformance.instants import instant
 from arap_service.conformance.listener import Call, listening
 from arap_service.conformance.suite import asked
-from arap_service.conformance.wire import Answer, _parsed
+from arap_service.conformance.wire import Answer
 from arap_service.surroundings import utc_now
 from blackbox_kit.model import NotRun
 from examples.certification.__main__ import write_certificate
@@ -154,16 +154,6 @@ def test_an_instant_has_a_date_a_time_and_an_offset(text: Any, is_one: bool) -> 
 def test_a_hidden_text_is_seen_in_whatever_form_it_comes(answer: Answer) -> None:
     assert answer.shown_of(["nobody", "Zoë Quist"]) == "Zoë Quist"
     assert answer.shown_of(["nobody"]) is None
-
-
-@pytest.mark.parametrize("raw", [b"[" * 900 + b"]" * 900, b'{"a":' * 101 + b"1" + b"}" * 101, b"{", b"\xff"])
-def test_an_answer_that_nobody_can_mean_is_taken_for_no_json(raw: bytes) -> None:
-    assert _parsed(raw) is None
-
-
-def test_half_a_character_is_replaced_wherever_it_stands() -> None:
-    sent = b'{"\\ud800": ["a\\udfffb", "\\ud83d\\ude00", 1, true, null]}'
-    assert _parsed(sent) == {"\ufffd": ["a\ufffdb", "\U0001f600", 1, True, None]}
 
 
 def test_an_exchange_with_what_is_no_url_can_be_told() -> None:
