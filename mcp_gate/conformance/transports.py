@@ -320,7 +320,9 @@ async def http_transport(url: str, *, token: str | None) -> AsyncIterator[HttpTr
     """Streamable HTTP with a bearer token, if there is one; the environment's proxies are not used."""
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
     # Every exchange has a bound of its own.
-    async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=None) as http:
+    # A connection for each request: one that a restart has cut would fail whoever takes it next.
+    alone = httpx2.Limits(max_keepalive_connections=0)
+    async with httpx2.AsyncClient(headers=headers, limits=alone, trust_env=False, timeout=None) as http:
         yield HttpTransport(http, url)
 
 
