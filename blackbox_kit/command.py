@@ -1,19 +1,20 @@
 """What the commands of all suites share: exit statuses, progress, files to write, and how a run is repeated."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
+import anyio
 from rich.console import Console
 
 from blackbox_kit.causes import cause_of
 from blackbox_kit.model import Check, Level, Outcome, Report, Suite, Verdict
 from blackbox_kit.report import as_checks, as_json, as_junit
-from blackbox_kit.table import word
+from blackbox_kit.table import show, word
 
 OK: Final = 0
 FAILED: Final = 1
@@ -109,11 +110,38 @@ def _unwritten(path: Path | None, error: Exception) -> str:
     return f"the report {path} cannot be written ({cause_of(error)})"
 
 
-def unreached(report: Report, checks: Sequence[Check]) -> Report:
-    """The report of a run that was interrupted: what it did not come to was not run."""
-    left = checks[len(report.outcomes) :]
-    outcomes = (*report.outcomes, *(Outcome(one, Verdict.ERROR, "the run was interrupted before it") for one in left))
-    return replace(report, outcomes=outcomes)
+def observed(
+    program: str, checks: Sequence[Check], run: Callable[["Watching"], Awaitable[object]]
+) -> tuple[Outcome, ...]:
+    """The outcome of every check; if somebody interrupts `run`, what it did not come to was not run."""
+    with Watching(len(checks)) as watching:
+        try:
+            anyio.run(run, watching)
+        except KeyboardInterrupt:
+            sys.stderr.write(f"{program}: interrupted\n")
+    left = checks[len(watching.outcomes) :]
+    return (*watching.outcomes, *(Outcome(one, Verdict.ERROR, "the run was interrupted before it") for one in left))
+
+
+def concluded(
+    program: str,
+    suite: Suite,
+    report: Report,
+    *,
+    at: datetime,
+    strict: bool,
+    repeat: Sequence[str],
+    json: Path | None,
+    junit: Path | None,
+    checks: Path | None,
+) -> int:
+    """Show a report and write it where that was asked for; the exit status."""
+    show(suite, report, wide_console(), repeat=repeat)
+    found = status(report, strict=strict)
+    if complaints := written(suite, report, at=at, json=json, junit=junit, checks=checks):
+        sys.stderr.write(f"{program}: {'; '.join(complaints)}\n")
+        return found or USAGE
+    return found
 
 
 def wide_console() -> Console:

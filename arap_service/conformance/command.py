@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
-from urllib.parse import urlsplit
 
-import anyio
 import typer
 
 from arap_service.conformance.catalogue import CHECKS
 from arap_service.conformance.control import PROFILES, ROLES, Control, ControlInvalid, Hands, Secret, read_control
-from arap_service.conformance.model import Check
 from arap_service.conformance.running import Run, Unreachable
 from arap_service.conformance.suite import PREFIX, SUITE
 from blackbox_kit.choosing import NoSuchCheck, chosen_of
@@ -22,17 +19,15 @@ from blackbox_kit.command import (
     OK,
     USAGE,
     UsageWrong,
-    Watching,
     checked_url,
+    concluded,
+    observed,
     repeated,
-    status,
-    unreached,
     wide_console,
     writable,
 )
-from blackbox_kit.command import written as write
 from blackbox_kit.model import Report, Rule
-from blackbox_kit.table import listed, show
+from blackbox_kit.table import listed
 
 PROGRAM: Final = ("arap", "conformance")
 REFERENCE: Final = re.compile(r" ?\(\{\{[^}]*\}\}\)")
@@ -68,31 +63,18 @@ def conformance(
         if url is None:
             raise UsageWrong("give the decision point with --url")
         hands = Hands(*_control(control, token_file or ()))
-        run = Run(hands, _identifier(url), profiles=_profiles(profile))
+        run = Run(hands, checked_url(url).rstrip("/"), profiles=_profiles(profile))
         repeat = repeated(
             PROGRAM, {"url": url, "control": control, "token_file": token_file or (), "profile": profile or ()}
         )
         writable(json_, junit, checks)
-        report = _report(run, wanted)
+        outcomes = observed("arap", wanted, lambda watching: run.all(wanted, watching.told))
     except (NoSuchCheck, ControlInvalid, UsageWrong) as error:
         _end(str(error), USAGE)
     except Unreachable as error:
         _end(f"no decision point to test: {error}", NOT_RUN)
-    show(SUITE, report, wide_console(), repeat=repeat)
-    found = status(report, strict=strict)
-    if complaints := write(SUITE, report, at=_now(), json=json_, junit=junit, checks=checks):
-        _end("; ".join(complaints), found or USAGE)
-    raise typer.Exit(found)
-
-
-def _report(run: Run, checks: Sequence[Check]) -> Report:
-    """What was found, all of it or as much as there was time for."""
-    with Watching(len(checks)) as watching:
-        try:
-            anyio.run(lambda: run.all(checks, watching.told))
-        except KeyboardInterrupt:
-            sys.stderr.write("arap: interrupted\n")
-    return unreached(Report(run.target, "HTTP", tuple(watching.outcomes), RULES), checks)
+    report, files = Report(run.target, "HTTP", outcomes, RULES), {"json": json_, "junit": junit, "checks": checks}
+    raise typer.Exit(concluded("arap", SUITE, report, at=_now(), strict=strict, repeat=repeat, **files))
 
 
 def _control(path: Path | None, token_files: Sequence[str]) -> tuple[Control, Path]:
@@ -105,14 +87,6 @@ def _control(path: Path | None, token_files: Sequence[str]) -> tuple[Control, Pa
             raise UsageWrong(f"--token-file is ROLE=FILE, the role one of {', '.join(ROLES)}")
         tokens[role] = Secret(file=Path(file).resolve())
     return found.model_copy(update={"tokens": tokens}), folder
-
-
-def _identifier(url: str) -> str:
-    try:
-        _ = urlsplit(url).port
-    except ValueError:
-        raise UsageWrong("--url is no URL") from None
-    return checked_url(url).rstrip("/")
 
 
 def _profiles(given: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -4,10 +4,10 @@ import shlex
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
-import anyio
 import typer
 
 from blackbox_kit.command import (
@@ -18,15 +18,15 @@ from blackbox_kit.command import (
     UsageWrong,
     Watching,
     checked_url,
+    concluded,
+    observed,
     repeated,
     status,
-    unreached,
     wide_console,
     writable,
-    written,
 )
 from blackbox_kit.hands import each_its_own
-from blackbox_kit.table import listed, show
+from blackbox_kit.table import listed
 from mcp_gate.conformance.catalogue import NoSuchCheck, chosen
 from mcp_gate.conformance.control import Control, ControlInvalid, Hands, Secret, read_control
 from mcp_gate.conformance.model import Check, Report
@@ -70,29 +70,15 @@ def conformance(
         writable(json_, junit, checks)
         options = {"url": url, "stdio": stdio, "client": client, "control": control, "token_env": token_env}
         repeat = repeated(PROGRAM, {**options, "anyway": anyway})
-        report = _report(Hands(*given), subject, client, wanted, anyway=anyway)
+        play = partial(_run, Hands(*given), subject, client, wanted, anyway=anyway)
+        outcomes = observed("mcp-gate", wanted, play)
     except (NoSuchCheck, ControlInvalid, UsageWrong) as error:
         _end(str(error), USAGE)
     except Unreachable as error:
         _end(f"no server to test: {error}", NOT_RUN)
-    show(SUITE, report, wide_console(), repeat=repeat)
-    found = status(report, strict=strict)
-    if complaints := written(SUITE, report, at=_now(), json=json_, junit=junit, checks=checks):
-        _end("; ".join(complaints), found or USAGE)
-    raise typer.Exit(found)
-
-
-def _report(
-    hands: Hands, subject: Subject | None, client: str | None, checks: Sequence[Check], *, anyway: bool
-) -> Report:
-    """What was found, all of it or as much as there was time for."""
-    with Watching(len(checks)) as watching:
-        try:
-            anyio.run(lambda: _run(hands, subject, client, checks, watching, anyway=anyway))
-        except KeyboardInterrupt:
-            sys.stderr.write("mcp-gate: interrupted\n")
     target, transport = (client or "", "a scripted server") if subject is None else (subject.target, subject.transport)
-    return unreached(Report(target, transport, tuple(watching.outcomes), rules()), checks)
+    report, files = Report(target, transport, outcomes, rules()), {"json": json_, "junit": junit, "checks": checks}
+    raise typer.Exit(concluded("mcp-gate", SUITE, report, at=_now(), strict=strict, repeat=repeat, **files))
 
 
 async def _run(

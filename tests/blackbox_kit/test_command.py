@@ -5,7 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from blackbox_kit.command import FAILED, NOT_RUN, OK, UsageWrong, checked_url, status, unreached, writable, written
+from blackbox_kit.command import (
+    FAILED,
+    NOT_RUN,
+    OK,
+    USAGE,
+    UsageWrong,
+    Watching,
+    checked_url,
+    concluded,
+    observed,
+    status,
+    writable,
+    written,
+)
 from blackbox_kit.model import Check, Level, Outcome, Report, Suite, Verdict
 
 
@@ -38,10 +51,30 @@ def test_where_nothing_was_looked_at_nothing_is_said_to_be_kept(verdicts: tuple[
 
 
 def test_what_an_interrupted_run_did_not_come_to_was_not_run() -> None:
-    whole = unreached(report(Verdict.PASS), CHECKS)
-    assert [one.verdict for one in whole.outcomes] == [Verdict.PASS, Verdict.ERROR, Verdict.ERROR]
-    assert [one.check for one in whole.outcomes] == list(CHECKS)
-    assert unreached(whole, CHECKS) == whole
+    async def interrupted(watching: Watching) -> None:
+        watching.told(Outcome(CHECKS[0], Verdict.PASS))
+        raise KeyboardInterrupt
+
+    found = observed("x", CHECKS, interrupted)
+    assert [one.verdict for one in found] == [Verdict.PASS, Verdict.ERROR, Verdict.ERROR]
+    assert [one.check for one in found] == list(CHECKS)
+
+
+def test_the_outcomes_of_a_whole_run_are_its_own() -> None:
+    async def whole(watching: Watching) -> None:
+        for check in CHECKS:
+            watching.told(Outcome(check, Verdict.PASS))
+
+    assert [(one.check, one.verdict) for one in observed("x", CHECKS, whole)] == [(one, Verdict.PASS) for one in CHECKS]
+
+
+@pytest.mark.parametrize(("verdict", "code"), [(Verdict.PASS, USAGE), (Verdict.FAIL, FAILED)])
+def test_a_report_that_cannot_be_written_is_told_and_hides_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verdict: Verdict, code: int
+) -> None:
+    files = {"json": tmp_path, "junit": None, "checks": None}
+    assert concluded("x", SUITE, report(verdict), at=AT, strict=False, repeat=["x"], **files) == code
+    assert f"x: the report {tmp_path} cannot be written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
