@@ -69,6 +69,16 @@ async def test_equal_requests_are_approved_together_and_unequal_ones_never(
     assert [task(context, each).status for each in (*ids, other)] == ["approved", "approved", "pending"]
 
 
+async def test_letters_that_look_like_others_are_told_beside_the_decision_on_all(
+    grace: Browser, app: FastAPI, context: Context
+) -> None:
+    for text, is_told in (("plain", False), ("p\u0430per", True)):
+        ids = [await commit_request(app, context, each) for each in ("One", text)]
+        listed = await grace.submit("/desk/several", seen=await grace.get("/desk"), **picks(*ids))
+        assert "Approve these 2" in listed.text
+        assert ("holds letters that look like others" in listed.text) is is_told
+
+
 async def test_one_of_whom_the_rules_exclude_counts_for_nothing(app: FastAPI, context: Context) -> None:
     """The same rule as behind every other way: ada asked for it herself."""
     ada = Browser(app)
