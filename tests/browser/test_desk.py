@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.checks import violations
 from tests.browser.server import RunningDesk
+from tests.clock import START
 from tests.web.desk import PASSWORD
 
 pytestmark = [pytest.mark.browser]
@@ -58,6 +59,7 @@ def visit(chromium_browser: Browser, desk: RunningDesk) -> Iterator[Visit]:
 def test_a_reviewer_reads_and_approves(visit: Visit, desk: RunningDesk) -> None:
     desk.commit()
     page = visit()
+    page.clock.set_fixed_time(START)  # else the page counts on, and after a second it says four minutes
     page.get_by_role("link", name="Fix rounding of the last digit").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Fix rounding of the last digit")
     expect(page.get_by_text("It commits what is staged at the moment it runs.")).to_be_visible()
