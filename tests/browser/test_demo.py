@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.browser.conftest import PATIENCE_MS
 from tests.demo_process import demo
 from tests.stories.test_demo import git
 
@@ -19,7 +20,7 @@ def test_a_person_approves_one_commit_and_denies_the_other(chromium_browser: Bro
         turn = TURN.search(told.until(lambda text: TURN.search(text) is not None))
         assert turn is not None
         page = chromium_browser.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.goto(turn["desk"])
         page.get_by_label("Account").fill(turn["login"])
         page.get_by_label("Password").fill(turn["password"])
@@ -36,7 +37,7 @@ def test_a_person_approves_one_commit_and_denies_the_other(chromium_browser: Bro
         ):
             expect(shown).to_contain_text(fact)
         page.get_by_role("button", name="Approve").click()
-        expect(shown).to_contain_text("Used: it ran once; nothing more can run with it.", timeout=20_000)
+        expect(shown).to_contain_text("Used: it ran once; nothing more can run with it.")
 
         told.until(lambda text: text.count("Your turn") == 2)
         page.goto(turn["desk"])

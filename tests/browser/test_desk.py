@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.checks import violations
+from tests.browser.conftest import PATIENCE_MS
 from tests.browser.server import RunningDesk
 from tests.clock import START
 from tests.web.desk import PASSWORD
@@ -37,7 +38,7 @@ def visit(chromium_browser: Browser, desk: RunningDesk) -> Iterator[Visit]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
             "console", lambda said: complaints.append(said.text) if "Content Security Policy" in said.text else None

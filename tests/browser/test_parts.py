@@ -13,6 +13,7 @@ from arap_service.store.database import WriteSession
 from arap_service.store.notice_tables import Announcement, Notice
 from arap_service.store.tables import Delivery
 from arap_service.web import passwords
+from tests.browser.conftest import PATIENCE_MS
 from tests.browser.server import RunningDesk, running_desk
 from tests.web.desk import PASSWORD, QUICK, add_person
 from tests.web.parts import DESK
@@ -60,7 +61,7 @@ def visit(chromium_browser: Browser, desk: RunningDesk) -> Iterator[Visit]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
             "console", lambda said: complaints.append(said.text) if "Content Security Policy" in said.text else None
