@@ -181,7 +181,12 @@ class Story:
             yield resolver
 
     async def approve(self, count: int = 1) -> None:
-        """Approve what turns up, until `count` requests are known to have been approved."""
+        """Approve what turns up, until `count` requests are known to have been approved.
+
+        Not before every agent has its task: else that could end unheard, and the call that is made again would be a new
+        one, which nobody approves.
+        """
+        await until(lambda: all(agent.records.all() for agent in self.agents), "every agent has its task")
         decided: set[str] = set()
         async with self.resolver() as resolver:
             while len(decided) < count:
