@@ -116,7 +116,10 @@ class Story:
         extension = TasksExtension(records=self.records, server=self.world.mcp)
         async with (
             httpx2.AsyncClient(auth=self._agent, timeout=self.attempt_seconds, trust_env=False, verify=NO_TLS) as http,
-            Client(streamable_http_client(address, http_client=http), extensions=[extension]) as client,
+            # Pinned: a client that probes takes a busy server for one of the older protocol.
+            Client(
+                streamable_http_client(address, http_client=http), extensions=[extension], mode="2026-07-28"
+            ) as client,
         ):
             yield client, extension
 
