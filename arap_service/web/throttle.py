@@ -5,6 +5,7 @@ is decided by `login`.
 """
 
 import hashlib
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute
@@ -23,27 +24,47 @@ class Throttle:
     """Counts attempts; `admits` is asked once before each of them."""
 
     def __init__(self) -> None:
-        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._storage = MemoryStorage()
+        self._limiter = MovingWindowRateLimiter(self._storage)
+
+    @property
+    def counted(self) -> int:
+        """How many counts are kept."""
+        return len(self._storage.events)
 
     def admits(self, login: str, *, address: str) -> bool:
-        """Whether one more attempt is allowed now; asking counts as the attempt."""
-        name = _key(login)
-        counted = (
-            self._limiter.hit(PER_ADDRESS, "address", address),
-            self._limiter.hit(PER_PAIR, "pair", name, address),
-            self._limiter.hit(PER_ACCOUNT, "account", name),
+        """Whether one more attempt is allowed now; asking counts as the attempt.
+
+        What one limit refuses does not count for the next: whoever goes on at an address that is refused would else use
+        up what its owner has, and fill the memory with names.
+        """
+        name, place = _key(login), _place(address)
+        return (
+            self._limiter.hit(PER_ADDRESS, "address", place)
+            and self._limiter.hit(PER_PAIR, "pair", name, place)
+            and self._limiter.hit(PER_ACCOUNT, "account", name)
         )
-        return all(counted)
 
     def admits_away(self, address: str) -> bool:
         """Whether one more browser of this address may be sent to the provider."""
-        return self._limiter.hit(PER_ADDRESS_AWAY, "away", address)
+        return self._limiter.hit(PER_ADDRESS_AWAY, "away", _place(address))
 
     def forgive(self, login: str, *, address: str) -> None:
         """Forget the failures of somebody who has now proved who he is."""
-        self._limiter.clear(PER_PAIR, "pair", _key(login), address)
+        self._limiter.clear(PER_PAIR, "pair", _key(login), _place(address))
 
 
 def _key(login: str) -> str:
     # Names are chosen by whoever asks, so their length must not reach the memory.
     return hashlib.sha256(login.encode(errors="replace")).hexdigest()
+
+
+def _place(address: str) -> str:
+    """What counts as one address: of IPv6 a network of /64, of which one connection has every address."""
+    try:
+        read = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(read, IPv6Address):
+        return str(read)
+    return str(read.ipv4_mapped or ip_network((read, 64), strict=False))
