@@ -70,7 +70,7 @@ async def decide_several(
     reason: str | None,
     approved_until: datetime | None = None,
 ) -> tuple[Result, ...]:
-    """Decide each of `picked`, in their order; what became of each.
+    """Decide each of `picked`, in their order; what became of each. What is approved so is for exactly what was asked.
 
     Raises:
         InvalidRequest: Nothing or too much is listed, something twice, or approvals are not all of one kind.
@@ -108,6 +108,8 @@ async def _decide(
             version=each.version,
             reason=reason,
             approved_until=approved_until,
+            # How wide its template would make it is for the page of each to say and to narrow.
+            may_vary=() if decision == "approve" else None,
         )
     except StaleVersion:
         return "changed"

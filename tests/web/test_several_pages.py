@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from sqlmodel import select
 
 from arap_service.context import Context
 from arap_service.requests import decisions, several
 from arap_service.store.database import StoreUnavailable
-from tests.web.desk import Browser, commit_request, decide, transfer_request
+from arap_service.store.tables import Approval
+from tests.service import bearer, http
+from tests.web.desk import Browser, ask, commit_request, decide, transfer_request
 from tests.web.test_request_pages import task, votes
 
 pytestmark = pytest.mark.anyio
@@ -67,6 +70,32 @@ async def test_equal_requests_are_approved_together_and_unequal_ones_never(
     done = await grace.submit("/desk/several/decision", seen=listed, decision="approve", lifetime="60", **picks(*ids))
     assert "2 of 2 decisions recorded" in done.text
     assert [task(context, each).status for each in (*ids, other)] == ["approved", "approved", "pending"]
+
+
+@pytest.mark.requirement("PDP-67")
+async def test_what_is_approved_together_reaches_no_further_than_what_was_asked(
+    grace: Browser, app: FastAPI, context: Context
+) -> None:
+    """The page shows the values of each, and not the words for how far its template would let an approval reach."""
+    async with http(app, headers=bearer(context, "gate")) as gate:
+        ids = [await ask(gate, "pay", {"amount": amount}) for amount in (20, 30)]
+    listed = await grace.submit("/desk/several", seen=await grace.get("/desk"), **picks(*ids))
+    assert "exactly what you see here" in listed.text
+    chosen = {**picks(*ids), "decision": "approve", "reason": "CHG-12"}
+    done = await grace.submit("/desk/several/decision", seen=listed, scope="shown", **chosen)
+    assert "2 of 2 decisions recorded" in done.text
+    granted = context.database.read_now(lambda session: session.exec(select(Approval)).all())
+    assert sorted(each.task_id for each in granted) == sorted(ids)
+    assert [each.scope for each in granted] == [None, None]
+
+
+async def test_nothing_is_said_of_how_far_approvals_reach_where_they_reach_nowhere_else(
+    grace: Browser, app: FastAPI, context: Context
+) -> None:
+    listed = await grace.submit(
+        "/desk/several", seen=await grace.get("/desk"), **picks(await commit_request(app, context))
+    )
+    assert "exactly what you see here" not in listed.text
 
 
 async def test_letters_that_look_like_others_are_told_beside_the_decision_on_all(
