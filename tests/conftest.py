@@ -3,13 +3,16 @@
 import gc
 import importlib
 from collections.abc import Iterator
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 
 import pytest
 from hypothesis import settings
 
 from tests import legs
 from tests.clock import FakeClock
-from tests.databases import KINDS, Databases, Kind
+from tests.databases import KINDS, Databases, Kind, in_memory
 from tests.network import NetworkGuard
 
 # How long an example takes says nothing about whether it is right.
@@ -84,9 +87,15 @@ def clock() -> FakeClock:
 @pytest.fixture(scope="session")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
     """Where databases come from; prefer `engine_url`, or `databases.copy_of` for a prepared one."""
-    made = Databases(tmp_path_factory.mktemp("databases"))
+    # In memory no commit waits for a disk that others use as well.
+    place = in_memory()
+    folder = (
+        tmp_path_factory.mktemp("databases") if place is None else Path(mkdtemp(prefix="arap-databases-", dir=place))
+    )
+    made = Databases(folder)
     yield made
     made.close()
+    rmtree(folder)
 
 
 @pytest.fixture(params=KINDS)
