@@ -13,7 +13,6 @@ import asyncio
 import json
 import secrets
 from datetime import timedelta
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -35,16 +34,18 @@ from arap_service import (
 )
 from arap_service.command_line import DEFAULT_CONFIG, Config, fail, failing_clearly, writing
 from arap_service.conformance.command import conformance
+from arap_service.context import random_id
 from arap_service.directory import add_account
 from arap_service.domain.policy_load import PolicyInvalid, load_policy, policy_schema
 from arap_service.key_file import load_ring
 from arap_service.keys import Use, rotate
 from arap_service.policy_check import case_files, run_case
 from arap_service.protocol.arap import format_instant
+from arap_service.requests.announcing import announce_password
 from arap_service.serving import end_within, serve
 from arap_service.settings import load_settings
 from arap_service.store import migrate
-from arap_service.store.database import Database
+from arap_service.store.database import Database, WriteSession
 from arap_service.surroundings import utc_now
 from arap_service.web.passwords import check_new, hash_password
 
@@ -174,15 +175,14 @@ def account_add(
         hashed = hash_password(password)
         now = utc_now()
         until = now + timedelta(seconds=settings.login.first_password_seconds)
-        work = partial(
-            add_account,
-            login=login,
-            person_id=person,
-            password_hash=hashed,
-            first_until=until,
-            issuer=settings.identifier,
-            now=now,
-        )
+
+        def work(session: WriteSession) -> None:
+            issuer = settings.identifier
+            if add_account(
+                session, login, person_id=person, password_hash=hashed, first_until=until, issuer=issuer, now=now
+            ):
+                announce_password(session, settings.notifications, person, new_id=random_id, now=now)
+
         writing(settings, work)
     typer.echo(f"Account {login} is ready." if password_stdin else f"Account {login} is ready, password {password}")
     typer.echo(f"It is for the first log-in, where its owner has to replace it, until {format_instant(until)}.")

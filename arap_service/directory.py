@@ -217,10 +217,11 @@ def add_account(
     first_until: datetime | None,
     issuer: str,
     now: datetime,
-) -> None:
-    """Give a person a local account, or his account another password; `issuer` is who we are in his identity.
+) -> bool:
+    """Give a person a local account, or his account another password; whether he had one before.
 
-    With `first_until` the password is for the first log-in and has to be replaced by then.
+    `issuer` is who we are in his identity. With `first_until` the password is for the first log-in and has to be
+    replaced by then.
 
     Raises:
         DirectoryInvalid: There is no such person, or the account is somebody else's.
@@ -239,3 +240,4 @@ def add_account(
         add_identity(session, person_id, iss=issuer, sub=login)
     detail: dict[str, Any] = {"account": login, "person": person_id}
     audit.append(session, CHAIN, kind="account_set", actor="command line", detail=detail, now=now)
+    return account is not None

@@ -25,8 +25,12 @@ from arap_service.web import words
 from arap_service.web.rendering import template_folder
 
 _LONGEST: Final = 400
-PLACES: Final[Mapping[str, str]] = {"review_due": "/desk/reviews", "delivery_failed": "/desk/deliveries"}
-"""Pages that are about many requests; the other kinds are told with the page of their own."""
+PLACES: Final[Mapping[str, str]] = {
+    "review_due": "/desk/reviews",
+    "delivery_failed": "/desk/deliveries",
+    "password_changed": "/desk/account",
+}
+"""Pages that are about no single request; the other kinds are told with the page of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from arap_service import audit
 from arap_service.channels import NotSent, Post, Poster
 from arap_service.context import Context
 from arap_service.domain.delivery import Blocked, Dead, DeliveryState, Retry, Unreachable, after_attempt
-from arap_service.domain.notices import URGENT, NoticeKind
+from arap_service.domain.notices import OF_ONES_OWN, URGENT, NoticeKind
 from arap_service.domain.quiet import ALWAYS, after_quiet, moment_for
 from arap_service.notice_texts import Line, line_of, message_of
 from arap_service.requests.announcing import NOTICES
@@ -134,13 +134,16 @@ class Notifier:
         planned = [
             _Planned(ROOM, name, now)
             for name, each in channels.items()
-            if name not in personal and any(_is_for(each, recipient) for recipient in concerned)
+            if name not in personal and kind not in OF_ONES_OWN
+            if any(_is_for(each, recipient) for recipient in concerned)
         ]
         for recipient in concerned:
             wishes = preference(session, recipient.person.id)
-            if kind in wishes.kinds and recipient.person.email:
+            if _wants(wishes, kind) and recipient.person.email:
                 at = now if kind in URGENT else moment_for(wishes.habits, now)
                 names = sorted(channels_for(personal, recipient.groups, wishes.channels))
+                if kind in OF_ONES_OWN and not names:
+                    names = sorted(channels_for(personal, recipient.groups, None))
                 planned += [_Planned(recipient.person.id, name, at) for name in names]
         return planned
 
@@ -231,7 +234,7 @@ class Notifier:
         channel = self._channels().get(notice.channel)
         if notice.person_id == ROOM:
             return any(channel is None or _is_for(channel, recipient) for recipient in found)
-        return told.kind in wishes.kinds and any(each.person.id == notice.person_id for each in found)
+        return _wants(wishes, NoticeKind(told.kind)) and any(each.person.id == notice.person_id for each in found)
 
     async def _deliver(self, envelope: Envelope) -> None:
         try:
@@ -296,6 +299,10 @@ class Notifier:
             return {"status": "pending", "attempts": attempts, "next_at": again, "last_error": outcome.code}
         assert isinstance(decided, Dead)  # noqa: S101  # there is no other end without an answer
         return {"status": "dead", "attempts": attempts, "finished_at": now, "last_error": outcome.code}
+
+
+def _wants(wishes: Preference, kind: NoticeKind) -> bool:
+    return kind in wishes.kinds or kind in OF_ONES_OWN
 
 
 def _is_for(channel: ChannelSettings, recipient: Recipient) -> bool:

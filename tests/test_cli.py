@@ -275,6 +275,21 @@ def test_people_and_accounts_are_brought_in_and_every_change_is_audited(dev: Pat
     assert "already belongs to dana" in failure("people", "import", str(path), *config)
 
 
+def test_a_password_that_replaces_another_is_told_to_its_owner_and_a_first_one_is_not(dev: Path) -> None:
+    config = dev / "arap.yaml"
+    config.write_text(
+        config.read_text() + "notifications: {channels: {mail: {url: 'mailto://127.0.0.1?to={email}'}}}\n"
+    )
+    run("people", "import", str(people_file(dev)), "--config", str(config))
+    told = []
+    for _ in range(2):
+        run("account", "add", "dana", "--person", "dana", "--config", str(config))
+        with sqlite3.connect(dev / "arap.db") as database:
+            told.append(database.execute("SELECT kind, people FROM announcement").fetchall())
+        database.close()
+    assert told == [[], [("password_changed", '["dana"]')]]
+
+
 def test_a_breached_password_is_given_to_nobody(dev: Path) -> None:
     digest = hashlib.sha1(b"a long enough phrase", usedforsecurity=False).hexdigest().upper()
     path, config = dev / "breached.txt", dev / "arap.yaml"

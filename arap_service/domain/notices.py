@@ -22,6 +22,7 @@ class NoticeKind(StrEnum):
     EMERGENCY_USED = "emergency_used"
     REVIEW_DUE = "review_due"
     DELIVERY_FAILED = "delivery_failed"
+    PASSWORD_CHANGED = "password_changed"  # noqa: S105 - a name
 
 
 TO_DECIDERS: Final = frozenset(
@@ -35,10 +36,14 @@ TO_DECIDERS: Final = frozenset(
 """For whoever may decide at the moment of sending; nobody else ever gets one."""
 TO_REQUESTERS: Final = frozenset({NoticeKind.QUESTION_ASKED, NoticeKind.DECIDED, NoticeKind.REVOKED})
 """For whoever asked, or in whose name it was asked, where that is a person here."""
-TO_NAMED: Final = frozenset({NoticeKind.EMERGENCY_USED, NoticeKind.REVIEW_DUE, NoticeKind.DELIVERY_FAILED})
+TO_NAMED: Final = frozenset(
+    {NoticeKind.EMERGENCY_USED, NoticeKind.REVIEW_DUE, NoticeKind.DELIVERY_FAILED, NoticeKind.PASSWORD_CHANGED}
+)
 """For the people and groups that whoever announces it names."""
-URGENT: Final = frozenset({NoticeKind.EMERGENCY_USED})
+URGENT: Final = frozenset({NoticeKind.EMERGENCY_USED, NoticeKind.PASSWORD_CHANGED})
 """Neither quiet hours nor a digest hold these back."""
+OF_ONES_OWN: Final = frozenset({NoticeKind.PASSWORD_CHANGED})
+"""About the person himself: told to him whatever he has chosen, since another may have chosen it, and in no room."""
 ASKED_FOR: Final = frozenset({NoticeKind.DECIDED})
 """Told only to those who have chosen to be told."""
 

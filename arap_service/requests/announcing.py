@@ -4,12 +4,13 @@ Whom exactly is found out when it is sent, so that whoever may not decide any mo
 Nothing of what was asked for is kept here. Where no channel is configured nobody is told, and nothing is written.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from arap_service.context import Context
 from arap_service.domain.notices import NoticeKind
+from arap_service.settings_notifications import NotificationSettings
 from arap_service.store import notices
 from arap_service.store.database import WriteSession
 from arap_service.store.tables import Task
@@ -55,6 +56,41 @@ def announce(
         "at": now,
         "settled_at": None,
     }
+    return _add(session, row)
+
+
+def announce_password(
+    session: WriteSession,
+    settings: NotificationSettings,
+    person_id: str,
+    *,
+    new_id: Callable[[str], str],
+    now: datetime,
+) -> None:
+    """Have somebody told that the password of his account is another one; he hears of it too where he did it himself.
+
+    Every change is an announcement of its own. It takes what a command has as well, which opens no service.
+    """
+    if not settings.channels:
+        return
+    told = new_id("ann")
+    row = {
+        "id": told,
+        "key": f"{NoticeKind.PASSWORD_CHANGED}:{told}",
+        "kind": NoticeKind.PASSWORD_CHANGED.value,
+        "task_id": None,
+        "item": 0,
+        "step_id": None,
+        "people": [person_id],
+        "groups": [],
+        "actor": None,
+        "at": now,
+        "settled_at": None,
+    }
+    _add(session, row)
+
+
+def _add(session: WriteSession, row: Mapping[str, Any]) -> bool:
     if not notices.add_announcement(session, row):
         return False
     session.on_commit(NOTICES)

@@ -19,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from arap_service import audit
 from arap_service.breached import ListUnusable
 from arap_service.context import Context
+from arap_service.requests.announcing import announce_password
 from arap_service.store.database import WriteSession
 from arap_service.store.people_tables import Account
 from arap_service.store.sessions import change_password_hash, remove_web_sessions_of
@@ -96,6 +97,7 @@ def _change(asked: Visit, session: WriteSession, *, account: Account, hashed: st
     ended = remove_web_sessions_of(session, account.person_id, but=sessions.digest(secret))
     detail: dict[str, JsonValue] = {"account": account.login, "sessions": ended}
     audit.append(session, LOGIN_CHAIN, kind="password_changed", actor=account.person_id, detail=detail, now=now)
+    announce_password(session, ctx.settings.notifications, account.person_id, new_id=ctx.new_id, now=now)
     return True
 
 
