@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import jsonschema_rs
 from pydantic import JsonValue
 from sqlmodel import Session
 
@@ -25,8 +24,8 @@ from arap_service.domain.errors import (
     StaleVersion,
     UnknownTask,
 )
+from arap_service.domain.foreign_schemas import SchemaRefused, cautious
 from arap_service.domain.notices import NoticeKind
-from arap_service.domain.policy_load import refuse_to_fetch
 from arap_service.protocol.canonical import Unrepresentable, digest, json_pointer
 from arap_service.records import Part, task_seal
 from arap_service.requests.announcing import announce
@@ -145,7 +144,10 @@ def answer_within(
         return InvalidTaskState("No question is open.", current=task.status, version=task.version)
     if found.number != version:
         return StaleVersion("Another question is open.", current=task.status, version=found.number)
-    validator = jsonschema_rs.Draft202012Validator(asked_in(ctx, task, found)["schema"], retriever=refuse_to_fetch)
+    try:
+        validator = cautious(asked_in(ctx, task, found)["schema"])
+    except SchemaRefused:  # asked before such schemas were refused; the request can still be decided
+        return InputInvalid("The question cannot be answered.", errors=[{"pointer": "/input", "code": "schema"}])
     errors = [
         {"pointer": json_pointer(("input", *error.instance_path)), "code": str(error.kind.name)}
         for error in validator.iter_errors(dict(given))
@@ -275,8 +277,8 @@ def _schema(schema: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return ANSWER
     try:
         if schema.get("type") == "object" and len(json.dumps(schema)) <= MAX_SCHEMA:
-            jsonschema_rs.Draft202012Validator(dict(schema), retriever=refuse_to_fetch)
+            cautious(schema)
             return schema
-    except (ValueError, jsonschema_rs.ReferencingError):
+    except ValueError:
         pass
     raise InvalidRequest("A JSON Schema of an object that stands by itself is wanted.", pointer="/schema")

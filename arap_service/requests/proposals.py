@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
-import jsonschema_rs
 from sqlmodel import Session
 
 from arap_service.context import Context
 from arap_service.domain.callers import Caller
 from arap_service.domain.errors import ArapError, InputInvalid, InvalidRequest, UnknownTask
-from arap_service.domain.policy_load import refuse_to_fetch
+from arap_service.domain.foreign_schemas import SchemaRefused, cautious
 from arap_service.domain.revealing import told
 from arap_service.protocol.canonical import (
     InvalidJson,
@@ -76,9 +75,9 @@ def _misfits(schema: object, proposed: Mapping[str, Any]) -> list[Mapping[str, s
     if not isinstance(schema, Mapping):
         return []
     try:
-        validator = jsonschema_rs.validator_for(dict(schema), retriever=refuse_to_fetch)
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
-        return []  # a schema that is none says nothing
+        validator = cautious(schema)
+    except SchemaRefused:
+        return []  # a schema that is none, or would hold everybody up, says nothing
     return [
         {"pointer": POINTER + json_pointer(error.instance_path), "code": str(error.kind.name)}
         for error in islice(validator.iter_errors(dict(proposed)), _MOST_ERRORS)

@@ -144,6 +144,8 @@ async def test_one_question_at_a_time_and_only_by_who_may_decide(both: Peers) ->
         {"message": "x" * 2001},
         {"message": "x", "schema": {"type": "string"}},
         {"message": "x", "schema": {"type": "object", "$ref": "https://elsewhere.example/schema"}},
+        {"message": "x", "schema": {"type": "object", "properties": {"a": {"$ref": "#"}}}},
+        {"message": "x", "schema": {"type": "object", "properties": {"a": {"pattern": "(?=a)"}}}},
         {"message": "x", "schema": {"type": "object", "properties": 5}},
         {"message": "x", "schema": {"type": "object", "title": "x" * 20_001}},
         {"message": "x", "more": 1},

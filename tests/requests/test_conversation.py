@@ -3,7 +3,8 @@
 import pytest
 
 from arap_service import requests
-from arap_service.domain.errors import IneligibleApprover, StaleVersion
+from arap_service.domain.errors import IneligibleApprover, InputInvalid, StaleVersion
+from arap_service.requests import conversation
 from tests.pdp import change_rules
 from tests.requests.bundles import bundle, decide, handle, rows
 from tests.requests.world import GATE, World, person
@@ -65,3 +66,18 @@ async def test_answer_about_a_bundle_hides_what_any_of_its_items_calls_a_secret(
             "/password": True,
             "/city": False,
         }
+
+
+async def test_a_question_whose_schema_is_no_longer_applied_takes_no_answer_and_keeps_nobody_from_deciding(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was asked of an earlier release, which took schemas that refer to themselves."""
+    task_id = await world.pending()
+    schema = {"type": "object", "properties": {"again": {"$ref": "#"}}}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(conversation, "_schema", lambda given: given)
+        await requests.ask(world.ctx, person("ann"), task_id, message="From where?", schema=schema)
+    with pytest.raises(InputInvalid) as refused:
+        await requests.answer(world.ctx, GATE, task_id, version=1, given={"again": {}})
+    assert refused.value.extra["errors"] == [{"pointer": "/input", "code": "schema"}]
+    assert (await world.decide(task_id, "ann", version=2)).status == "approved"

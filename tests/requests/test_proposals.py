@@ -1,7 +1,7 @@
 """Counter-proposals: told to the requester whole, sealed, and nothing that was bound changes by one."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from sqlmodel import select
@@ -14,6 +14,11 @@ from arap_service.store.tables import Vote
 from tests.requests.world import GATE, World, person, question
 
 pytestmark = pytest.mark.anyio
+# A tool wrote it, and whoever applied it would be busy for years, and the whole process with him.
+ENDLESS: Final[dict[str, Any]] = {
+    "$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)} | {"d40": True},
+    "$ref": "#/$defs/d0",
+}
 ASKED: dict[str, Any] = {"amount": 900, "to": {"iban": "DE1", "pin": "4711"}, "tags": ["a", "b"], "dry": False}
 OTHER: dict[str, Any] = {"amount": 90, "to": {"iban": "DE1 canary"}, "tags": [], "note": "\u202eodd\n"}
 
@@ -130,7 +135,7 @@ async def test_a_proposal_that_the_tool_would_not_take_is_refused_where_its_sche
     assert (await terms.decide(task_id, "ann", "deny", proposed_arguments={"amount": 9})).status == "denied"
 
 
-@pytest.mark.parametrize("schema", [{"type": 7}, {"$ref": "https://schemas.example/x"}, "no schema", None])
+@pytest.mark.parametrize("schema", [{"type": 7}, {"$ref": "https://schemas.example/x"}, ENDLESS, "no schema", None])
 async def test_a_schema_that_is_none_refuses_nothing(terms: World, schema: object) -> None:
     asked = question("plain")
     asked["context"][TOOL_CALL]["input_schema"] = schema
