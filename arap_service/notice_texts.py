@@ -5,6 +5,7 @@ allows it. What is taken from a request has its hidden characters written out, s
 that a mail program would make a link of. Nothing is sent here.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
@@ -25,6 +26,8 @@ from arap_service.web import words
 from arap_service.web.rendering import template_folder
 
 _LONGEST: Final = 400
+# Mail programs make a link of a bare name as well, of `pay.example/now` as of `WWW.pay.example`; an amount has digits.
+_DOT: Final = re.compile(r"(?<=\S)[.\u3002\uff0e\uff61](?=[^\W\d_])")
 PLACES: Final[Mapping[str, str]] = {
     "review_due": "/desk/reviews",
     "delivery_failed": "/desk/deliveries",
@@ -92,7 +95,7 @@ def _rendered(name: str, **values: Any) -> Message:
 def _plain(text: str) -> str:
     line = " ".join(visible(text).split())
     line = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
-    return line.replace("://", ":[//]").replace("www.", "www[.]").replace("@", "[at]")
+    return _DOT.sub("[.]", line.replace("://", ":[//]").replace("@", "[at]"))
 
 
 def _shown(value: Any) -> Any:

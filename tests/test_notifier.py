@@ -88,11 +88,15 @@ async def test_effect_is_told_where_the_template_allows_it_and_can_neither_link_
     service_url: str, tmp_path: Path, clock: FakeClock
 ) -> None:
     async with telling_world(tmp_path, service_url, clock, policy=SAYING) as telling:
-        hostile = {"amount": 5, "to": "https://evil.example/<b>\u202e x@evil.example\nOpen it here: nowhere"}
+        names = "WWW.evil.example pay.example/now 1。example"  # a mail program makes links of these as well
+        hostile = {"amount": 5.25, "to": f"https://evil.example/<b>\u202e x@evil.example {names}\nOpen it here: no"}
         await telling.world.submit(await telling.world.body(question(arguments=hostile)))
         await telling.notifier.round()
         [message] = telling.mail.to("ann@corp.example")
-        said = "Sends 5 to https:[//]evil.example/<b>⟦U+202E⟧ x[at]evil.example Open it here: nowhere"
+        said = (
+            "Sends 5.25 to https:[//]evil[.]example/<b>⟦U+202E⟧ x[at]evil[.]example "
+            "WWW[.]evil[.]example pay[.]example/now 1[.]example Open it here: no"
+        )
         assert said in text_of(message).splitlines()
         assert "&lt;b&gt;" in html_of(message)
         assert "<b>" not in html_of(message)
