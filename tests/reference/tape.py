@@ -59,10 +59,12 @@ class Tape:
             self.exchanges.append(exchange)
 
     def end_with(self, method: str, path_end: str) -> bool:
-        """Leave out whatever came after the first such exchange; whether there is one yet."""
+        """Leave out whatever came after the first such exchange on its wire; whether there is one yet."""
         for place, exchange in enumerate(self.exchanges):
             if exchange.method == method and exchange.path.endswith(path_end):
-                self.exchanges = self.exchanges[: place + 1]
+                # What a client was answered stays: the gate may have gone on before it answered.
+                later = [each for each in self.exchanges[place + 1 :] if each.wire != exchange.wire]
+                self.exchanges = self.exchanges[: place + 1] + later
                 return True
         return False
 
