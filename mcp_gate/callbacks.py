@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -50,10 +50,13 @@ class CallbackEndpoint:
     async def receive(self, request: Request) -> Response:
         """Answer one delivery: 401 when it is not authentic, 204 whatever an authentic one leads to."""
         body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > BODY_LIMIT:
-                return Response(status_code=413)
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > BODY_LIMIT:
+                    return Response(status_code=413)
+        except ClientDisconnect:  # gone before the body was whole: no fault of ours, and nobody reads this
+            return Response(status_code=400)
         now = self._clock()
         try:
             notification = self._receiver.receive(bytes(body), dict(request.headers), now=now)

@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from arap_service.domain.errors import ArapError, InvalidRequest, PayloadTooLarge
 from arap_service.protocol.canonical import json_pointer
@@ -66,7 +67,7 @@ def install_problems(app: FastAPI, *, base_path: str = "") -> None:
     def answer(request: Request, error: Exception) -> Response:
         return text_of(error) if request.url.path.startswith(text_paths) else problem_of(error)
 
-    for kind in (ArapError, HTTPException, RequestValidationError, StoreUnavailable, Exception):
+    for kind in (ArapError, HTTPException, RequestValidationError, StoreUnavailable, ClientDisconnect, Exception):
         app.add_exception_handler(kind, answer)
 
 
@@ -114,6 +115,8 @@ def _fault(error: Exception) -> _Fault:
         case StoreUnavailable():
             log.error("store_unavailable", reason=error.reason)
             return _Fault(503, {"Retry-After": _RETRY_SECONDS})
+        case ClientDisconnect():
+            return _Fault(400, {}, InvalidRequest())  # he has gone before his body was whole, and nobody reads this
         case _:
             log.error("request_failed", error=type(error).__name__)
             return _Fault(500, {})

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.applications import Starlette
+from starlette.types import Message
 
 from arap_service.protocol.callback import sign
 from mcp_gate.callbacks import PATH, CallbackEndpoint, route
@@ -115,6 +116,25 @@ async def test_a_delivery_about_another_task_wakes_nothing(gate: Gate, signed: S
 
 async def test_a_body_beyond_the_limit_is_not_read(gate: Gate) -> None:
     assert await gate.post(b"x" * 70_000, {}) == 413
+
+
+async def test_a_sender_that_goes_away_halfway_is_no_fault_of_the_gate(gate: Gate) -> None:
+    coming: list[Message] = [
+        {"type": "http.disconnect"},
+        {"type": "http.request", "body": b"{", "more_body": True},
+    ]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return coming.pop()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    about = {"method": "POST", "path": PATH, "raw_path": PATH.encode(), "query_string": b"", "headers": []}
+    await gate.app({"type": "http", "http_version": "1.1", "scheme": "https", **about}, receive, send)
+    assert [message.get("status") for message in sent] == [400, None]
+    assert gate.used == set()
 
 
 async def test_a_signed_body_that_is_no_notification_is_a_bad_request(gate: Gate, clock: FakeClock) -> None:

@@ -14,6 +14,8 @@ import pytest
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
+from starlette.types import Message
+from structlog.testing import capture_logs
 
 from arap_service.context import Context
 from arap_service.store.database import Database, ReadSession
@@ -22,7 +24,7 @@ from arap_service.store.tables import Row
 from arap_service.web.edge import DeskRoute
 from arap_service.web.security import PAGE_HEADERS
 from tests.databases import Kind
-from tests.service import IDENTIFIER, app_for, settings_for
+from tests.service import IDENTIFIER, app_for, bearer, settings_for
 from tests.web.desk import PASSWORD, SAME_SITE, Browser, add_person, commit_request, form_token
 from tests.web.policy import POLICY
 
@@ -112,6 +114,43 @@ async def test_every_form_refuses_what_another_site_sends(
         assert answer.status_code == 403, path
         assert "Nothing was changed" in answer.text
     assert everything(context) == before
+
+
+async def left_halfway(app: FastAPI, path: str, headers: dict[str, str]) -> int | None:
+    """The status of what is answered to somebody who goes away in the middle of a body; None for no answer."""
+    coming: list[Message] = [
+        {"type": "http.request", "body": b"form_token=abc", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return coming.pop(0) if len(coming) > 1 else coming[0]
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    head = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    about = {"method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": head}
+    await app({"type": "http", "http_version": "1.1", "scheme": "https", **about}, receive, send)
+    return next((message["status"] for message in sent if message["type"] == "http.response.start"), None)
+
+
+async def test_going_away_in_the_middle_of_a_form_is_no_fault_of_the_service(
+    grace: Browser, app: FastAPI, context: Context
+) -> None:
+    """Anybody can do that as often as he likes, and errors are what operators are woken up for."""
+    form = SAME_SITE | {"Content-Type": "application/x-www-form-urlencoded"}
+    form |= {"Cookie": "; ".join(f"{name}={value}" for name, value in grace.client.cookies.items())}
+    json_body = {"Content-Type": "application/json", **bearer(context, "resolver")}
+    paths = [(path, form) for path in (*routes(app, "POST"), "/issuer/token", "/login/backchannel")]
+    with capture_logs() as logged:
+        answers = {
+            path: await left_halfway(app, path, headers)
+            for path, headers in (*paths, ("/resolver/v1/requests/x/decisions", json_body))
+        }
+    assert {path: status for path, status in answers.items() if status is None or status >= 500} == {}
+    assert [entry["event"] for entry in logged if entry["log_level"] == "error"] == []
 
 
 @pytest.mark.parametrize("token", [None, "", "0" * 64, "\u202e"])
