@@ -40,6 +40,11 @@ def is_hidden(character: str) -> bool:
     return category in _HIDDEN or ord(character) in _BLANK or (category == "Zs" and character != " ")
 
 
+def is_blank(text: str) -> bool:
+    """Whether a reader would see nothing of `text` at all; half a character is not nothing, but no text."""
+    return all(char.isspace() or (is_hidden(char) and unicodedata.category(char) != "Cs") for char in text)
+
+
 def is_imitation(character: str) -> bool:
     """Whether `character` looks like a Latin letter or digit that it is not, wherever it stands among Latin ones."""
     if character.isascii():

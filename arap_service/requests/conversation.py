@@ -26,6 +26,7 @@ from arap_service.domain.errors import (
 )
 from arap_service.domain.foreign_schemas import SchemaRefused, cautious
 from arap_service.domain.notices import NoticeKind
+from arap_service.domain.visible import is_blank
 from arap_service.protocol.canonical import Unrepresentable, digest, json_pointer
 from arap_service.records import Part, task_seal
 from arap_service.requests.announcing import announce
@@ -267,7 +268,7 @@ def _changed(session: WriteSession, task: Task) -> None:
 
 def _text(text: str, pointer: str) -> str:
     stripped = text.strip()
-    if not 0 < len(stripped) <= MAX_TEXT or not is_text(stripped) or "\x00" in stripped:
+    if is_blank(stripped) or len(stripped) > MAX_TEXT or not is_text(stripped) or "\x00" in stripped:
         raise InvalidRequest(f"A text of 1 to {MAX_TEXT} characters is wanted.", pointer=pointer)
     return stripped
 

@@ -32,6 +32,7 @@ from arap_service.domain.reasons import reason_fault
 from arap_service.domain.reviewers import Ineligible
 from arap_service.domain.step_up import is_fresh
 from arap_service.domain.task import Expire, Refused
+from arap_service.domain.visible import is_blank
 from arap_service.records import Part, asked_of, task_seal
 from arap_service.requests.announcing import announce
 from arap_service.requests.counting import Choice, Counted, count, state_fault
@@ -87,7 +88,7 @@ async def decide(
         DuplicateRequest: The key was used for another decision.
     """
     wide = None if may_vary is None else tuple(may_vary)
-    said = reason.strip() or None if reason else None
+    said = None if reason is None or is_blank(reason) else reason.strip()
     choice = Choice(decision, version, said, approved_until, item, wide, proposed_arguments)
     _check_choice(choice)
     if proposed_arguments is not None:
@@ -277,7 +278,7 @@ async def revoke(ctx: Context, caller: Caller, approval_id: str, *, reason: str)
         InputInvalid: The template wants something in the reason that is not there.
     """
     text = reason.strip()
-    if not 0 < len(text) <= MAX_REASON or not is_text(text):
+    if is_blank(text) or len(text) > MAX_REASON or not is_text(text):
         raise InvalidRequest(f"A reason of 1 to {MAX_REASON} characters is required.", pointer="/reason")
     outcome = await ctx.database.write(lambda session: _revoke(ctx, session, caller, approval_id, text))
     if isinstance(outcome, ArapError):

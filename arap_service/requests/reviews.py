@@ -23,7 +23,7 @@ from arap_service.domain.errors import (
 )
 from arap_service.domain.notices import NoticeKind
 from arap_service.domain.reviewers import Ineligible
-from arap_service.domain.visible import visible
+from arap_service.domain.visible import is_blank, visible
 from arap_service.protocol.arap import parse_instant
 from arap_service.records import Part, task_seal
 from arap_service.requests.announcing import announce
@@ -157,7 +157,7 @@ async def close_review(ctx: Context, caller: Caller, approval_id: str, *, outcom
     text = note.strip()
     if outcome not in OUTCOMES:
         raise InvalidRequest("The outcome is either justified or unjustified.", pointer="/outcome")
-    if not 0 < len(text) <= MAX_NOTE or any("\ud800" <= char <= "\udfff" for char in text):
+    if is_blank(text) or len(text) > MAX_NOTE or any("\ud800" <= char <= "\udfff" for char in text):
         raise InvalidRequest(f"A note of 1 to {MAX_NOTE} characters is required.", pointer="/note")
     fault = await ctx.database.write(
         lambda session: _close(ctx, session, caller, approval_id, outcome=outcome, note=text)

@@ -18,6 +18,7 @@ from arap_service.domain.catalogs import catalog_tuple, check_values
 from arap_service.domain.errors import ActorUnverified, CallbackRejected, CatalogValueRejected, InputInvalid
 from arap_service.domain.policy import Policy, Question, Template, facts_of
 from arap_service.domain.policy_load import refuse_to_fetch
+from arap_service.domain.visible import is_blank
 from arap_service.outbound import DestinationRefused
 from arap_service.protocol.arap import TERMINAL, parse_instant
 from arap_service.protocol.canonical import json_pointer
@@ -87,7 +88,7 @@ def check_input(template: Template, intake: Intake, *, now: datetime) -> datetim
 
 def _is_justified(intake: Intake) -> bool:
     texts = (place.get(JUSTIFICATION) for place in (intake.about.context, intake.requested_access))
-    return any(isinstance(text, str) and text.strip() for text in texts)
+    return any(isinstance(text, str) and not is_blank(text) for text in texts)
 
 
 async def check_catalogs(

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from arap_service.domain.reasons import ReasonRule
+from arap_service.domain.visible import is_blank
 from arap_service.views import RequestDetail
 from arap_service.web.words import span
 
@@ -103,7 +104,7 @@ def read_reason(fields: Mapping[str, str], *, needed: bool, rule: ReasonRule | N
     """The reason given, nothing, or what is wrong with it; `rule` says what it must contain."""
     reason = text(fields.get("reason", ""))
     message = None
-    if needed and not reason:
+    if needed and is_blank(reason):
         message = "Please say why. The reason goes into the record of this request."
         message += f" {rule.hint}" if rule is not None else ""
     elif len(reason) > REASON_LIMIT:

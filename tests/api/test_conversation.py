@@ -140,6 +140,7 @@ async def test_one_question_at_a_time_and_only_by_who_may_decide(both: Peers) ->
     [
         {},
         {"message": "  "},
+        {"message": "\u200b \u3164"},
         {"message": "a\u0000b"},
         {"message": "x" * 2001},
         {"message": "x", "schema": {"type": "string"}},

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arap_service.domain.visible import is_hidden, is_imitation, visible
+from arap_service.domain.visible import is_blank, is_hidden, is_imitation, visible
 
 
 @pytest.mark.requirement("ARS-126")
@@ -93,3 +93,8 @@ def test_kinds_of_characters_are_told_apart() -> None:
     assert (is_hidden("\u202e"), is_imitation("\u202e")) == (True, False)
     assert (is_hidden("\u0430"), is_imitation("\u0430")) == (False, True)
     assert (is_hidden("\n"), is_imitation("a")) == (False, False)
+
+
+def test_text_is_blank_where_nothing_of_it_can_be_seen_and_half_a_character_is_left_to_who_refuses_it() -> None:
+    assert all(map(is_blank, ("", " \t\n", "\u200b", "\u2800\u3164", "\x00", "\U000e0041")))
+    assert not any(map(is_blank, (".", "\u200bx", "\ud800", "\u00e9", "\u6f22")))

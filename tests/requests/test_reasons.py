@@ -13,7 +13,8 @@ CHANGE = "Name the change, such as CHG-1234."
 
 async def test_reason_without_what_the_template_wants_decides_nothing(terms: World) -> None:
     task_id = await terms.pending("restart")
-    for reason, code in ((None, "required"), ("because", "pattern"), ("chg-1234", "pattern")):
+    wrong = ((None, "required"), ("\u200b \u2800", "required"), ("because", "pattern"), ("chg-1234", "pattern"))
+    for reason, code in wrong:
         with pytest.raises(InputInvalid) as refused:
             await terms.decide(task_id, reason=reason)
         assert refused.value.extra["errors"] == [{"pointer": "/reason", "code": code}]

@@ -46,6 +46,14 @@ def test_a_reason_that_is_too_long_is_kept_for_editing_up_to_the_limit() -> None
     assert read.typed == {"reason": "a" * REASON_LIMIT}
 
 
+@pytest.mark.parametrize("nothing", ["", " \n", "\u200b", "\u3164 \u2800\u00a0", "\U000e0041"])
+def test_a_reason_of_which_nothing_can_be_seen_is_none(nothing: str) -> None:
+    read = read_reason({"reason": nothing}, needed=True)
+    assert isinstance(read, Mistakes)
+    assert read.messages["reason"].startswith("Please say why.")
+    assert read_reason({"reason": f"{nothing}x"}, needed=True) == f"{nothing}x".strip()
+
+
 @pytest.mark.parametrize("character", ["\x00", "\x1b", "\x0b", "\x85", "\ud800"])
 def test_a_control_character_in_a_reason_is_refused_and_removed(character: str) -> None:
     read = read_reason({"reason": f"a{character}b"}, needed=True)
