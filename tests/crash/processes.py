@@ -162,9 +162,12 @@ class Server:
         self.is_frozen = True
 
     def freeze(self) -> None:
-        """Let it do nothing until `thaw`, whatever it is doing."""
+        """Let it do nothing until `thaw`, whatever it is doing; when this returns, it has stopped."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
+        # On a busy machine it goes on for a moment, in which it may well take a lock.
+        _, status = os.waitpid(self.process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), f"{self.name} ended with {status}: {self.tail()}"
         self.is_frozen = True
 
     def thaw(self) -> None:
