@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from starlette.routing import BaseRoute
 
 from arap_service.web.desk import install
@@ -57,21 +57,25 @@ JARGON: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A page in a state: its name, the route that answers, how one gets there, and whether the guide shows it."""
+    """A page in a state: its name, the route that answers, how one gets there, and whether the guide shows it.
+
+    `says` is what stands there in this state alone. A page of the guide needs none: all of its names are on record.
+    """
 
     name: str
     route: str
     open: Callable[[Room], Page]
     in_guide: bool = False
+    says: str = ""
 
 
-def seen(name: str, route: str, path: str, *, who: str = "rita", in_guide: bool = False) -> State:
+def seen(name: str, route: str, path: str, *, who: str = "rita", in_guide: bool = False, says: str = "") -> State:
     """A state that is there as soon as somebody opens the address; `{name}` in it is a request of the room."""
 
     def opened(room: Room) -> Page:
         return room.open(path.format_map({key: asked.id for key, asked in room.ids.items()}), who=who)
 
-    return State(name, route, opened, in_guide)
+    return State(name, route, opened, in_guide, says)
 
 
 def pages() -> set[str]:
@@ -98,6 +102,9 @@ def _routes(found: Sequence[BaseRoute]) -> Iterator[APIRoute]:
 def wrong(state: State, room: Room) -> list[str]:
     """Everything that is not right on the page in this state."""
     page = state.open(room)
+    page.wait_for_load_state()  # else a page may be looked at of which only the beginning has come
+    if state.says:
+        expect(page.locator("body").get_by_text(state.says).filter(visible=True).first).to_be_visible()
     look(page, "light", 1440)
     _pictured(state, page)
     said = words(page)
