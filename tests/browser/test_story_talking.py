@@ -71,7 +71,7 @@ def test_an_approval_is_made_narrower_than_the_rules_would_allow(office: Office)
             keys.press("Space")
             assert keys.here()["checked"] is False
         keys.follow("Approve", "Approved", "button")
-        keys.sees("5 minutes")
+        keys.sees("For 5 minutes")
         keys.sees("Exactly this" if unticks else "More than this one")
     found = [office.allows(asked, amount=90, to="ACME") for asked in (wide, narrow)]
     assert found == [True, False]

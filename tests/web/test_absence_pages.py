@@ -7,7 +7,7 @@ from fastapi import FastAPI
 
 from arap_service.context import Context
 from tests.clock import FakeClock
-from tests.web.desk import Browser, commit_request, decide
+from tests.web.desk import Browser, commit_request, decide, transfer_request
 from tests.web.parts import member
 
 pytestmark = pytest.mark.anyio
@@ -72,10 +72,11 @@ async def test_times_are_those_of_the_chosen_zone(grace: Browser) -> None:
 async def test_a_group_limits_it_to_what_is_decided_as_its_member(
     grace: Browser, browser: Browser, app: FastAPI, context: Context
 ) -> None:
-    task_id = await commit_request(app, context)
+    commit, transfer = await commit_request(app, context), await transfer_request(app, context)
     assert await enter(grace, group="treasurers") == 303
     await browser.log_in("olga")
-    assert (await decide(browser, task_id, "deny", reason="No.")).status_code == 403, "commits are for maintainers"
+    assert (await decide(browser, commit, "deny", reason="No.")).status_code == 403, "commits are for maintainers"
+    assert (await decide(browser, transfer, "deny", reason="No.")).status_code == 303
 
 
 async def test_only_an_administrator_sees_and_ends_those_of_others(

@@ -17,6 +17,7 @@ from arap_service.domain.errors import StepUpRequired
 from arap_service.domain.step_up import is_fresh, step_up_seconds
 from arap_service.store.database import WriteSession
 from arap_service.store.directory import add_identity
+from arap_service.store.people_tables import Account
 from arap_service.store.sessions import web_sessions_of
 from arap_service.web import passwords
 from tests.clock import START, FakeClock
@@ -131,13 +132,17 @@ async def test_a_secret_from_before_the_log_in_opens_nothing_afterwards(
     await thief.client.aclose()
 
 
-async def test_the_password_of_somebody_else_does_not_do(
-    grace: Browser, context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_password_of_somebody_else_does_not_do(grace: Browser, app: FastAPI, context: Context) -> None:
     """The account is that of the session, whatever the form says."""
+    his = "another long password"
+    hashed = QUICK.hash(his)
+    context.database.write_now(lambda session: setattr(session.get_one(Account, "linus"), "password_hash", hashed))
+    linus = Browser(app)
+    assert (await linus.log_in("linus", password=his)).status_code == 303, "it is the one that he has"
     page = await grace.get("/desk/again")
-    other = await grace.submit("/desk/again", seen=page, name="linus", password="linus's own password", next="/desk")
+    other = await grace.submit("/desk/again", seen=page, name="linus", password=his, next="/desk")
     assert other.status_code == 403
+    await linus.client.aclose()
 
 
 async def test_what_was_typed_is_kept_for_a_quarter_of_an_hour_and_for_that_request(

@@ -92,7 +92,8 @@ async def test_every_item_is_shown_with_its_facts_and_a_form_of_its_own(
     found = Ids()
     found.feed(page.text)
     assert len(found.ids) == len(set(found.ids))
-    assert found.pointed_at <= set(found.ids)
+    assert set() < found.pointed_at <= set(found.ids)
+    assert len(found.headings) > 3
     assert all(later - earlier <= 1 for earlier, later in zip(found.headings, found.headings[1:], strict=False))
     assert re.search(r"<script(?![^>]* src=)", page.text) is None
 

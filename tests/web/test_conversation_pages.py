@@ -60,6 +60,8 @@ async def test_empty_text_is_explained_beside_its_field_and_nothing_is_sent(
         assert f'id="{form}-error"' in refused.text
         assert "Please write between" in refused.text
     assert (await grace.post(f"{path}/question", {"text": "x"})).status_code == 403  # no form of ours
+    shown = (await grace.get(path)).text
+    assert ("Waiting for the answer." in shown, "x" * 2000 in shown) == (False, False)
 
 
 @pytest.mark.anyio
