@@ -102,6 +102,14 @@ async def test_pending_come_by_deadline_and_all_by_age(world: World) -> None:
     assert await listed(world, READER, limit=2) == ids[::-1]
 
 
+async def test_what_has_less_time_comes_first_although_it_was_asked_later(terms: World) -> None:
+    slow = await terms.pending("plain")
+    terms.clock.advance(1)
+    urgent = {"emergency": True, "business_justification": "The vault is on fire."}
+    submitted = await terms.submit(await terms.body(question("unlock"), requested_access=urgent))
+    assert await listed(terms, READER, status="pending", limit=1) == [submitted.task["id"], slow]
+
+
 async def test_pages_skip_what_is_not_mine_without_losing_what_is(world: World) -> None:
     """A page of `mine` is full although others' requests lie between."""
     ids = await several(world, ["wire_transfer", "payroll"] * 6)
