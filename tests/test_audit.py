@@ -137,7 +137,7 @@ def test_concurrent_appends_to_one_chain_wait_for_each_other(database: Database,
         audit.append(session, "login", kind="login_failed", actor="a", detail={}, now=clock())
 
     def run() -> None:
-        start.wait(5)
+        start.wait(60)
         for _ in range(10):
             database.write_now(one)
 
@@ -145,7 +145,7 @@ def test_concurrent_appends_to_one_chain_wait_for_each_other(database: Database,
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     verified = database.read_now(lambda session: audit.verify_chain(session, "login"))
     assert isinstance(verified, Verified)
     assert verified.length == 40

@@ -33,7 +33,7 @@ from tests.web.provider import TestProvider, leave, log_in, running
 
 pytestmark = pytest.mark.anyio
 Result = TypeVar("Result")
-PATIENCE = 20
+PATIENCE = 60
 
 
 @pytest.fixture
