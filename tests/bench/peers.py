@@ -53,7 +53,8 @@ def hangar(stack: ExitStack, folder: Path, issuer: Service, upstream: str) -> st
     """The address of `mcp-hangar` as the front door of the tools at `upstream`, for callers with a token of the issuer.
 
     Its callers need a tenant and a role. Everything else is as it comes, but its record of calls, which is in memory,
-    so that it is not measured with writes that ours does not make for a permitted call.
+    so that it is not measured with writes that ours does not make for a permitted call, and its limit of ten calls a
+    second, which would end the measurement.
 
     Raises:
         PeerMissing: Its environment is not there.
@@ -63,6 +64,7 @@ def hangar(stack: ExitStack, folder: Path, issuer: Service, upstream: str) -> st
     port = free_port()
     settings = {
         "event_store": {"driver": "memory"},
+        "rate_limit": {"rps": 1_000_000, "burst": 1_000_000},
         "mcp_servers": {"bench": {"mode": "remote", "endpoint": upstream}},
         "tool_access": {"mode": "front_door", "required_catalogue": {"servers": ["bench"], "retry_for_s": 60}},
         "auth": {
