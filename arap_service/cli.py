@@ -185,7 +185,8 @@ def account_add(
 
         writing(settings, work)
     typer.echo(f"Account {login} is ready." if password_stdin else f"Account {login} is ready, password {password}")
-    typer.echo(f"It is for the first log-in, where its owner has to replace it, until {format_instant(until)}.")
+    end = format_instant(until.replace(microsecond=0))
+    typer.echo(f"It is for the first log-in, where its owner has to replace it, until {end}.")
 
 
 @policy.command("check")

@@ -63,7 +63,8 @@ def import_command(
         typer.echo(change)
     if found.missing and not deactivate_missing:
         typer.echo(f"Not in the file and left as they are: {', '.join(found.missing)}")
-    typer.echo("Nothing was changed." if dry_run else f"{found.count} people are up to date.")
+    count = "1 person is" if found.count == 1 else f"{found.count} people are"
+    typer.echo("Nothing was changed." if dry_run else f"{count} up to date.")
 
 
 @app.command("link")

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 import os
 import shutil
 import signal
@@ -251,12 +252,12 @@ def test_people_and_accounts_are_brought_in_and_every_change_is_audited(dev: Pat
     said = [run("people", "import", str(path), *config).stdout.splitlines() for _ in range(2)]
     assert said[0][0] == "add dana (Dana), groups reviewers"
     assert not any(line.startswith("add") for line in said[1])
-    assert [lines[-1] for lines in said] == ["1 people are up to date."] * 2
+    assert [lines[-1] for lines in said] == ["1 person is up to date."] * 2
     given = run(
         "account", "add", "Dana", "--person", "dana", "--password-stdin", *config, stdin="a long enough phrase\n"
     )
     assert given.stdout.splitlines()[0] == "Account Dana is ready."
-    assert "first log-in" in given.stdout
+    assert re.search(r"first log-in.* until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.$", given.stdout.splitlines()[1])
     guessed = failure(
         "account", "add", "Dana", "--person", "dana", "--password-stdin", *config, stdin="dana-in-november\n"
     )

@@ -159,6 +159,9 @@ async def test_the_requester_withdraws_and_a_second_time_is_too_late(
     assert "/withdrawal" not in ended
     assert (await ada.submit(f"/desk/my/{task_id}/withdrawal", seen=page)).status_code == 409
     assert (await decide(grace, task_id, "approve", version="2")).status_code == 409
+    at_the_desk = (await grace.get(f"/desk/requests/{task_id}")).text
+    assert "Nobody decided." in at_the_desk
+    assert "Nobody has decided yet." not in at_the_desk
 
 
 async def test_each_end_of_a_request_is_told_in_its_own_words(
