@@ -3,8 +3,8 @@
 import base64
 import hashlib
 import json
-import re
 import os
+import re
 import shutil
 import signal
 import sqlite3
