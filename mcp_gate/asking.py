@@ -191,7 +191,10 @@ def _supplied(form: Form, denial: Denial, asked: Mapping[str, Any], response: ob
     if content is None:
         return None
     supplied = form.place(content)
-    pointer = fault(denial.request_schema, asked, supplied)
+    try:
+        pointer = fault(denial.request_schema, asked, supplied)
+    except SchemaInvalid:
+        raise InvalidParams(f"inputResponses: {KEY} cannot be checked") from None
     if pointer is not None:
         raise InvalidParams(f"inputResponses: {KEY} does not fit its schema at {pointer or 'the top level'}")
     return supplied

@@ -89,7 +89,7 @@ def fault(document: Mapping[str, Any] | None, question: Mapping[str, Any], suppl
     """JSON pointer of what the request schema objects to; None when it is satisfied, or when there is none.
 
     Raises:
-        SchemaInvalid: It is no schema that we can apply.
+        SchemaInvalid: It is no schema that we can apply, or not to this.
     """
     return None if document is None else Schema(document).fault(submitted(question, supplied))
 
