@@ -128,8 +128,9 @@ def _name(settings: OidcSettings, claims: Mapping[str, Any], subject: str) -> st
 
 
 def _email(settings: OidcSettings, claims: Mapping[str, Any]) -> str | None:
-    """The address, which requests may belong to by: not one that the provider says he has not shown to be his."""
-    if settings.email_claim == "email" and claims.get(VERIFIED, True) not in (True, "true"):
+    """The address, which requests may belong to by: only one that the provider says is his, of it or of all."""
+    vouched = settings.email_is_verified
+    if claims.get(VERIFIED, vouched) not in (True, "true") or not (vouched or settings.email_claim == "email"):
         return None
     email = claims.get(settings.email_claim)
     return email if isinstance(email, str) and 0 < len(email) <= 320 and email.isprintable() else None

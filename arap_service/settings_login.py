@@ -33,6 +33,7 @@ class OidcSettings(Part):
     person_claim: Claim = "sub"
     name_claim: Claim = "name"
     email_claim: Claim = "email"
+    email_is_verified: bool = False
     groups_claim: Claim | None = None
     groups: Mapping[str, str] = {}
     create_people: bool = False

@@ -46,6 +46,7 @@ SERVICE: Final = {
     "OidcSettings.person_claim": "which claim of the ID token makes the person",
     "OidcSettings.name_claim": "which claim is the name that others read",
     "OidcSettings.email_claim": "which claim is the address of mail",
+    "OidcSettings.email_is_verified": "it vouches for every address, also where it sends no `email_verified`",
     "OidcSettings.groups_claim": "which claim names groups; without it the provider says nothing about groups",
     "OidcSettings.groups": "by name of a group there: the group here; without it the names are the same",
     "OidcSettings.create_people": "add whoever logs in and is unknown; else he is refused",

@@ -149,17 +149,44 @@ async def test_an_unknown_person_is_added_where_that_is_configured_under_an_id_t
 
 
 @pytest.mark.parametrize("apart", [frozenset(), frozenset({"email", "email_verified"})], ids=["token", "userinfo"])
-@pytest.mark.parametrize("is_verified", [False, "false", []])
+@pytest.mark.parametrize("is_verified", [False, "false", [], "absent"])
+@pytest.mark.parametrize("ways", [{}, {"oidc": {"email_is_verified": True}}], ids=["of each", "of all"])
 async def test_an_address_that_the_provider_has_not_checked_is_nobodys(
-    browser: Browser, provider: TestProvider, context: Context, is_verified: object, apart: frozenset[str]
+    browser: Browser,
+    provider: TestProvider,
+    context: Context,
+    *,
+    ways: dict[str, Any],
+    is_verified: object,
+    apart: frozenset[str],
 ) -> None:
     """Requests in the name of an address are shown to whose it is."""
     provider.userinfo_only = apart
-    provider.people["u-66"] = {"email": "ada@id.example", "email_verified": is_verified}
+    provider.people["u-66"] = {"email": "ada@id.example"}
+    if is_verified != "absent":
+        provider.people["u-66"]["email_verified"] = is_verified
+    expected = "ada@id.example" if ways and is_verified == "absent" else None
     assert (await log_in(browser, provider, "u-66")).status_code == 303
     person = context.database.read_now(lambda session: find_person(session, made_id(provider.issuer, "u-66")))
     assert person is not None
-    assert person.email is None
+    assert person.email == expected
+
+
+@pytest.mark.parametrize(
+    ("ways", "expected"),
+    [
+        ({"oidc": {"email_claim": "upn"}}, None),
+        ({"oidc": {"email_claim": "upn", "email_is_verified": True}}, "ada@id.example"),
+    ],
+)
+async def test_what_the_provider_says_of_its_email_is_not_said_of_another_claim(
+    browser: Browser, provider: TestProvider, context: Context, expected: str | None
+) -> None:
+    provider.people["u-66"] = {"upn": "ada@id.example", "email": "own@id.example", "email_verified": True}
+    assert (await log_in(browser, provider, "u-66")).status_code == 303
+    person = context.database.read_now(lambda session: find_person(session, made_id(provider.issuer, "u-66")))
+    assert person is not None
+    assert person.email == expected
 
 
 async def test_an_identity_that_was_taken_away_is_not_given_back_by_logging_in(

@@ -33,7 +33,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:get_jwt_conf
 def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
     person = oidc_provider_mock.User(
-        sub="u-17", claims={"name": "Ada Lovelace", "email": "ada@id.example", "groups": ["maintainers"]}
+        sub="u-17",
+        claims={"name": "Ada Lovelace", "email": "ada@id.example", "email_verified": True, "groups": ["maintainers"]},
     )
     app = oidc_provider_mock.app(require_nonce=True, user_claims=[person])
     app.debug = False
