@@ -271,9 +271,7 @@ async def test_a_batch_ends_in_its_time_though_each_entry_would_wait(
 ) -> None:
     transport = Stuck()
     endpoint = f"{IDENTIFIER}/decide"
-    part = UpstreamSettings(
-        identifier=IDENTIFIER, evaluation_endpoint=endpoint, timeout_seconds=0.05, batch_seconds=0.1
-    )
+    part = UpstreamSettings(identifier=IDENTIFIER, evaluation_endpoint=endpoint, timeout_seconds=1, batch_seconds=3)
     upstream = Upstream(part, clock=clock, transport=transport)
     body = {"evaluations": [question()] * 200, "options": {"evaluations_semantic": semantic}}
     with anyio.fail_after(20):
