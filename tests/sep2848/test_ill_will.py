@@ -94,7 +94,7 @@ async def test_a_token_that_is_echoed_where_a_text_is_cut_shows_no_part_of_itsel
 async def test_a_run_that_is_interrupted_says_what_it_has_seen_and_leaves_no_task_open(tmp_path: Path) -> None:
     gate = PlainGate()
     async with serving(app(gate)) as base:
-        control = control_file(tmp_path, base, verbs={"approve": {"run": HANGS}}, seconds={})
+        control = control_file(tmp_path, base, verbs={"approve": {"run": HANGS}}, seconds={"verb": 300})
         arguments = ["--url", f"{base}/mcp", "--control", str(control), "--json", "all.json"]
         only = ["--only", "handle-shape", "--only", "approved-executes", "--only", "executed-body"]
         command = [sys.executable, "-m", "mcp_gate", "conformance", *arguments, *only]
